@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -160,6 +161,12 @@ func TestWhoChanged(t *testing.T) {
 	}
 }
 
+// deletion is a line of the delete of a Pod, some time after the first write.
+func deletion(name, user string, after time.Duration) string {
+	event := strings.NewReplacer("pod-of-zoe", name, `"create"`, `"delete"`).Replace(auditLine("shop", user, `"responseStatus":{"code":200}`))
+	return strings.Replace(event, "2026-11-23T10:02:00Z", time.Date(2026, 11, 23, 10, 2, 0, 0, time.UTC).Add(after).Format(time.RFC3339Nano), 1)
+}
+
 // TestLoops: what is written again and again by a mutating webhook's doing, and what is written
 // often for its own sake. Each write is repeated four times.
 func TestLoops(t *testing.T) {
@@ -171,26 +178,34 @@ func TestLoops(t *testing.T) {
 		pause         time.Duration
 		patch, want   string
 	}{
-		"a Pod":                      {"operator", "create pods pg-1", time.Minute, image, "operator CREATE pods pg-1 in shop in 3m: /spec/containers/*/image replaced each time by images"},
-		"Pods by number":             {"operator", "create pods pg-#", time.Minute, image, "operator CREATE pods pg-… (4 names) in shop in 3m: /spec"},
-		"Pods by number and letters": {"jobs", "create pods run-#-step-@", time.Second, image, "jobs CREATE pods run-…-step-… (4 names) in shop in 3s: "},
-		"generated names":            {"batch", "create pods night-…", time.Second, image, "batch CREATE pods night-… in shop in 3s: "},
-		"GitOps":                     {"system:serviceaccount:argocd:sync", "patch deployments.apps web", 30 * time.Minute, image, "argocd/sync UPDATE deployments.apps web in shop in 90m: "},
-		"without patches":            {"gitops", "update pods web", time.Second, "", "gitops UPDATE pods web in shop in 3s: the object (level Request shows the fields) changed each time by images"},
-		"Deployments rolled":         {"ci", "patch deployments.apps shop-~", time.Second, image, ""},
-		"a Deployment released":      {"ci", "patch deployments.apps web", 24 * time.Hour, image, ""},
-		"Pods of a Deployment":       {system + "replicaset-controller", "create pods web-6d4cf56db6-ab#cd", time.Second, image, ""},
-		"a StatefulSet rolled":       {system + "statefulset-controller", "create pods web-0", time.Minute, image, ""},
-		"Jobs of a CronJob":          {system + "cronjob-controller", "create jobs.batch backup-2900000#", time.Minute, image, ""},
-		"Pods of Jobs":               {"system:kube-controller-manager", "create pods night-…", time.Second, image, ""},
-		"a DaemonSet on new nodes":   {system + "daemonset-controller", "create pods logs-@", time.Second, image, ""},
-		"scaled":                     {system + "horizontal-pod-autoscaler", "update deployments.apps/scale web", time.Minute, image, ""},
-		"the status":                 {"operator", "update foos.example.com/status web", time.Second, image, ""},
-		"the lease of a node":        {"system:node:a", "update leases.coordination.k8s.io a", 10 * time.Second, image, ""},
-		"the lease of an operator":   {"operator", "update leases.coordination.k8s.io operator", 2 * time.Second, "", ""},
-		"names of words":             {"ci", "create pods app-v2-~", time.Second, image, ""},
-		"dry runs":                   {"ci", "create pods web?dryRun=All", time.Second, image, ""},
-		"what is there already":      {"operator", "update pods same", time.Second, image, ""},
+		"a Pod":                     {"operator", "create pods pg-1", time.Minute, image, "operator CREATE pods pg-1 in shop in 3m: /spec/containers/*/image replaced each time by images"},
+		"an operator's Pods":        {"operator", "create pods pg-…owned", time.Minute, image, "operator CREATE pods pg-… in shop in 3m: /spec/containers/*/image replaced each time by images"},
+		"Pods by number":            {"operator", "create pods pg-#", time.Minute, image, ""},
+		"executors of Spark":        {"spark", "create pods app-exec-#owned", time.Minute, image, ""},
+		"steps of a workflow":       {"argo", "create pods run-#-step-@owned", time.Second, image, ""},
+		"Pods of TaskRuns":          {"tekton", "create pods taskrun-#…", time.Second, image, ""},
+		"Pods of an owner each":     {"tekton", "create pods taskrun-…ownedby#", time.Second, image, ""},
+		"a runner without an owner": {"runner", "create pods runner-…", time.Second, image, ""},
+		"a batch":                   {"batch", "create pods night-…ownedkept", time.Second, image, ""},
+		"a batch that ends":         {"batch", "create pods night-…ownedlate", time.Second, image, ""},
+		"collected by another user": {"batch", "create pods night-…ownedgc", time.Second, image, ""},
+		"nothing replaced":          {"batch", "create pods night-…owned", time.Second, ` {"op":"add","path":"/spec/nodeName","value":"x"}`, ""},
+		"GitOps":                    {"system:serviceaccount:argocd:sync", "patch deployments.apps web", 30 * time.Minute, image, "argocd/sync UPDATE deployments.apps web in shop in 90m: "},
+		"without patches":           {"gitops", "update pods web", time.Second, "", "gitops UPDATE pods web in shop in 3s: the object (level Request shows the fields) changed each time by images"},
+		"Deployments rolled":        {"ci", "patch deployments.apps shop-~", time.Second, image, ""},
+		"a Deployment released":     {"ci", "patch deployments.apps web", 24 * time.Hour, image, ""},
+		"Pods of a Deployment":      {system + "replicaset-controller", "create pods web-6d4cf56db6-ab#cd", time.Second, image, ""},
+		"a StatefulSet rolled":      {system + "statefulset-controller", "create pods web-0", time.Minute, image, ""},
+		"Jobs of a CronJob":         {system + "cronjob-controller", "create jobs.batch backup-2900000#", time.Minute, image, ""},
+		"Pods of Jobs":              {"system:kube-controller-manager", "create pods night-…", time.Second, image, ""},
+		"a DaemonSet on new nodes":  {system + "daemonset-controller", "create pods logs-@", time.Second, image, ""},
+		"scaled":                    {system + "horizontal-pod-autoscaler", "update deployments.apps/scale web", time.Minute, image, ""},
+		"the status":                {"operator", "update foos.example.com/status web", time.Second, image, ""},
+		"the lease of a node":       {"system:node:a", "update leases.coordination.k8s.io a", 10 * time.Second, image, ""},
+		"the lease of an operator":  {"operator", "update leases.coordination.k8s.io operator", 2 * time.Second, "", ""},
+		"names of words":            {"ci", "create pods app-v2-~", time.Second, image, ""},
+		"dry runs":                  {"ci", "create pods web?dryRun=All", time.Second, image, ""},
+		"what is there already":     {"operator", "update pods same", time.Second, image, ""},
 	} {
 		var text strings.Builder
 		for i := range 4 {
@@ -198,14 +213,21 @@ func TestLoops(t *testing.T) {
 			words := strings.Fields(strings.NewReplacer("#", fmt.Sprint(i), "@", "xk"+letter+"lm", "~", word).Replace(c.request))
 			resource, subresource, _ := strings.Cut(words[1], "/")
 			resource, group, _ := strings.Cut(resource, ".")
-			object, generated := words[2], ""
+			object, owner, isOwned := strings.Cut(words[2], "owned")
+			generated, owners := "", "[]"
 			if prefix, ok := strings.CutSuffix(object, "…"); ok {
 				object, generated = "", prefix
 			}
-			event := auditLine("shop", c.user, mutatingCalls("0 0 images"+c.patch)+fmt.Sprintf(`,"requestObject":{"metadata":{"generateName":%q}},"requestURI":%q`, generated, object))
+			if isOwned {
+				owners = fmt.Sprintf(`[{"uid":"u-%s"}]`, strings.TrimPrefix(owner, "by"))
+			}
+			event := auditLine("shop", c.user, mutatingCalls("0 0 images"+c.patch)+fmt.Sprintf(`,"requestObject":{"metadata":{"generateName":%q,"ownerReferences":%s}},"requestURI":%q`, generated, owners, object))
 			text.WriteString(strings.NewReplacer(`"verb":"create"`, fmt.Sprintf(`"verb":%q`, words[0]), `"resource":"pods"`, fmt.Sprintf(`"resource":%q,"apiGroup":%q,"subresource":%q`, resource, group, subresource),
 				`"code":201`, map[string]string{"create": `"code":201`, "update": `"code":200`, "patch": `"code":200`}[words[0]], "pod-of-zoe", object, "2026-11-23T10:02:00Z", time.Date(2026, 11, 23, 10, 2, 0, 0, time.UTC).Add(time.Duration(i)*c.pause).Format(time.RFC3339),
 				`\"mutated\":true`, fmt.Sprintf(`\"mutated\":%t`, object != "same")).Replace(event))
+			if words[0] == "create" && owner != "kept" {
+				text.WriteString(deletion(cmp.Or(object, generated+"bcdf"+fmt.Sprint(i+5)), c.user+map[string]string{"gc": "-collector"}[owner], time.Duration(i)*c.pause+500*time.Millisecond+map[string]time.Duration{"late": time.Hour}[owner]))
+			}
 		}
 		all.WriteString(text.String())
 		r := execute(t, text.String(), "top", "--audit-log", "-", "--from", "testdata/webhooks.yaml")
@@ -214,7 +236,7 @@ func TestLoops(t *testing.T) {
 		}
 	}
 	r := execute(t, all.String(), "top", "--audit-log", "-", "--from", "testdata/webhooks.yaml")
-	for _, want := range []string{"images pods replace /spec/containers/*/image 36", "Which fields were changed in 8 requests is not recorded"} {
+	for _, want := range []string{"images pods replace /spec/containers/*/image 64", "Which fields were changed in 8 requests is not recorded"} {
 		if !strings.Contains(squeezed(r.out), want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}

@@ -46,6 +46,8 @@ const (
 	// AuditUnchanged says that a mutating webhook was called and changed nothing.
 	AuditUnchanged AuditOutcome = "unchanged"
 	AuditChanged   AuditOutcome = "changed"
+	// AuditDeleted is of an object whose name was generated, at no webhook.
+	AuditDeleted AuditOutcome = "deleted"
 )
 
 func (o AuditOutcome) Title() string {
@@ -68,9 +70,11 @@ type AuditKey struct {
 	Namespace string       `json:"namespace,omitempty"`
 	User      string       `json:"user,omitempty"`
 	Message   string       `json:"message,omitempty" jsonschema:"Message is that of a denial or a failure, with … for names and numbers."`
-	Object    string       `json:"object,omitempty" jsonschema:"Object is the name of one that is changed, with … for what differs between several."`
+	Object    string       `json:"object,omitempty" jsonschema:"Object is the name of one that is changed, with … for what is generated."`
 	Change    string       `json:"change,omitempty" jsonschema:"Change is the operation of the patch: add, replace, remove, move or copy; absent where the log has no patch."`
 	Path      string       `json:"path,omitempty" jsonschema:"Path is a JSON pointer with * for each index of a list; absent where the log has no patch."`
+	// Owner is the UID of the owner of an Object whose name is generated.
+	Owner string `json:"-"`
 }
 
 type AuditSum struct {

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,56 +30,52 @@ func changedField(r inventory.AuditRow) inventory.AuditKey {
 	return inventory.AuditKey{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
 }
 
-// numbered matches what differs between the names of objects that replace each other: numbers,
-// and what Kubernetes generates, which has no vowels.
-var numbered = regexp.MustCompile(`-(?:[a-z0-9]*[0-9][a-z0-9]*|[bcdfghjklmnpqrstvwxz]{5,10})\b`)
-
 // renewed are resources that are written again and again for their own sake, as subresources are.
 var renewed = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io"}
 
 // controlPlane matches the users of the controllers of the control plane.
 var controlPlane = regexp.MustCompile(`^system:(serviceaccount:kube-system:|kube-)`)
 
-// loopName is the name of the object of a change, as a loop has it; "" where it may be in none.
-// Who replaces an object by another one does so because of what was set otherwise; the
-// controllers of the control plane do not look at that.
-func loopName(c inventory.AuditRow) string {
-	creates := c.Operation == "CREATE"
-	switch {
-	case c.Resource.Subresource != "", slices.Contains(renewed, c.Resource.String()):
-		return ""
+// mayLoop reports whether a change may be one of a loop. Who replaces an object by another one
+// does so because of what was set otherwise; the controllers of the control plane do not look at
+// that.
+func mayLoop(c inventory.AuditRow) bool {
+	switch creates := c.Operation == "CREATE"; {
+	case c.Object == "", c.User == "", c.Resource.Subresource != "", slices.Contains(renewed, c.Resource.String()):
+		return false
 	case creates && controlPlane.MatchString(c.User):
-		return ""
-	case creates && (c.Change == "replace" || c.Change == "remove"):
-		return numbered.ReplaceAllString(c.Object, "-…")
-	case strings.HasSuffix(c.Object, "…"): // generated
-		return ""
+		return false
+	case isGenerated(c):
+		return creates && c.Owner != "" && (c.Change == "replace" || c.Change == "remove")
 	}
-	return c.Object
+	return true
 }
 
-// changeLoops are those of one object, or of objects that replace each other.
+func isGenerated(c inventory.AuditRow) bool { return strings.HasSuffix(c.Object, "…") }
+
+// changeLoops are those of one object, or of objects of an owner that replace each other.
 func changeLoops(log *inventory.AuditLog) []inventory.AuditRow {
-	names := map[inventory.AuditKey]map[string]bool{}
-	all := summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
-		loop := changedField(r)
-		loop.User, loop.Operation, loop.Namespace, loop.Object = r.User, r.Operation, r.Namespace, loopName(r)
-		if names[loop] == nil {
-			names[loop] = map[string]bool{}
-		}
-		names[loop][r.Object] = true
-		return loop, r.Outcome == inventory.AuditChanged && loop.Object != "" && r.User != ""
-	})
-	all = slices.DeleteFunc(all, func(r inventory.AuditRow) bool {
-		return r.Requests < leastLoop || r.Last.Sub(r.First) > time.Duration(r.Requests-1)*longestPause
-	})
-	for i := range all {
-		objects := slices.Collect(maps.Keys(names[all[i].AuditKey]))
-		if all[i].Object = objects[0]; len(objects) > 1 {
-			all[i].Object = fmt.Sprintf("%s (%d names)", loopName(all[i]), len(objects))
+	place := func(r inventory.AuditRow) inventory.AuditKey {
+		return inventory.AuditKey{User: r.User, Resource: r.Resource, Namespace: r.Namespace, Object: r.Object}
+	}
+	deleted := map[inventory.AuditKey]inventory.AuditSum{}
+	for _, r := range log.Rows {
+		if r.Outcome == inventory.AuditDeleted {
+			deleted[place(r)] = r.AuditSum
 		}
 	}
-	return all
+	all := summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
+		loop := changedField(r)
+		loop.User, loop.Operation, loop.Namespace = r.User, r.Operation, r.Namespace
+		loop.Object, loop.Owner = r.Object, r.Owner
+		return loop, r.Outcome == inventory.AuditChanged && mayLoop(r)
+	})
+	return slices.DeleteFunc(all, func(r inventory.AuditRow) bool {
+		d := deleted[place(r)]
+		isReplaced := d.Requests >= r.Requests-1 && d.First.Before(r.Last) && d.Last.After(r.First)
+		isRare := r.Requests < leastLoop || r.Last.Sub(r.First) > time.Duration(r.Requests-1)*longestPause
+		return isRare || isGenerated(r) && !isReplaced
+	})
 }
 
 // changeVerbs are the operations of patches, as participles.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -84,7 +85,9 @@ func NewAuditTop(r *classify.Report, column string) AuditTop {
 // At is the Report with the requests of the audit log at the webhooks of the Document alone.
 func (d Document) At(r *classify.Report) *classify.Report {
 	selected, log, snapshot, out := d.series(), *r.Snapshot.AuditLog, *r.Snapshot, *r
-	log.Rows = slices.DeleteFunc(slices.Clone(log.Rows), func(l inventory.AuditRow) bool { return !selected[l.Series] })
+	log.Rows = lists.Filter(log.Rows, func(l inventory.AuditRow) bool {
+		return selected[l.Series] || l.Outcome == inventory.AuditDeleted
+	})
 	snapshot.AuditLog, out.Snapshot = &log, &snapshot
 	return &out
 }
@@ -98,7 +101,7 @@ func auditLines(s *inventory.Snapshot, column string) []AuditLine {
 	out, registered, groups := []AuditLine{}, configurations(s), map[auditLineKey]*AuditLine{}
 	for _, row := range s.AuditLog.Rows {
 		key := auditLineKey{row.Series, auditDimensions[column](row.AuditKey)}
-		if row.Outcome == inventory.AuditChanged {
+		if !slices.Contains(inventory.AuditOutcomes, row.Outcome) {
 			continue
 		}
 		if groups[key] == nil {

@@ -50,8 +50,9 @@ var quotedVersion = []byte(`"` + auditVersion + `"`)
 
 var errNoEvent = errors.New("no event of " + auditVersion + " is in it")
 
-// marks are in each line that concerns webhooks or policies.
+// marks are in each line that concerns webhooks or policies, or deletes an object.
 var marks = [][]byte{
+	[]byte(`"delete"`),
 	[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
 }
 
@@ -89,6 +90,12 @@ func (t *auditTable) event(content []byte) error {
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		t.result.IsUnanswered = t.result.IsUnanswered || t.logs.RequestID != "" && e.AuditID == t.logs.RequestID
 		return nil
+	}
+	name, isDeleted := generated.FindStringSubmatch(e.ObjectRef.Name), e.Verb == "delete" && e.ResponseStatus.Code < 400
+	if isDeleted && name != nil {
+		key := e.key()
+		key.Outcome, key.Object = inventory.AuditDeleted, name[1]+"…"
+		t.addRow(key, e.StageTimestamp)
 	}
 	calls, unreadCall := e.calls()
 	outcomes, unreadFailure := e.outcomes(calls)
@@ -175,7 +182,8 @@ func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditKey
 		}
 		key := e.key()
 		key.Series = inventory.Series{Type: inventory.Mutating, Name: call.Webhook}
-		key.Outcome, key.Object = inventory.AuditChanged, e.objectName()
+		key.Outcome = inventory.AuditChanged
+		key.Object, key.Owner = e.object()
 		if call.Patch == nil {
 			out[key] = true
 		}
@@ -187,13 +195,24 @@ func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditKey
 	return out
 }
 
-// objectName is the name of the object, with … for what the API server generates of it.
-func (e *auditEvent) objectName() string {
-	var sent struct{ Metadata struct{ GenerateName string } }
-	if e.ObjectRef.Name != "" || json.Unmarshal(e.RequestObject, &sent) != nil || sent.Metadata.GenerateName == "" {
-		return e.ObjectRef.Name
+// generated matches a name that the API server generates.
+var generated = regexp.MustCompile(`^(.*)[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
+// object is the name of the object, with … and its owner where the API server generates it.
+func (e *auditEvent) object() (name, owner string) {
+	var sent struct {
+		Metadata struct {
+			GenerateName    string
+			OwnerReferences []struct{ UID string }
+		}
 	}
-	return sent.Metadata.GenerateName + "…"
+	if e.ObjectRef.Name != "" || json.Unmarshal(e.RequestObject, &sent) != nil || sent.Metadata.GenerateName == "" {
+		return e.ObjectRef.Name, ""
+	}
+	for _, r := range sent.Metadata.OwnerReferences {
+		owner = r.UID
+	}
+	return sent.Metadata.GenerateName + "…", owner
 }
 
 type keysBySeries = map[inventory.Series]inventory.AuditKey

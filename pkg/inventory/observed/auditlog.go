@@ -248,8 +248,8 @@ func newAuditTable(l AuditLogs) *auditTable {
 // are few of.
 func (t *auditTable) addRow(key inventory.AuditKey, eventTime time.Time) {
 	if t.rows[key] == nil && len(t.rows) >= maxRows {
-		key.Namespace, key.User, key.Message, key.Object = "", "", "", ""
-		if key.Outcome != inventory.AuditChanged {
+		key.Namespace, key.User, key.Message, key.Object, key.Owner = "", "", "", "", ""
+		if slices.Contains(inventory.AuditOutcomes, key.Outcome) {
 			t.result.Merged++
 		}
 	}
