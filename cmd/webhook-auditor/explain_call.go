@@ -18,10 +18,14 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -115,7 +119,17 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 	if failed := (&url.Error{}); errors.As(err, &failed) && errors.Is(err, dryrun.ErrNotCalled) {
 		err = failed.Err
 	}
+	if isOfProxy(err) && b.Kind == inventory.BackendService {
+		err = fmt.Errorf("it needs create on services/proxy: %w: %w", err, dryrun.ErrNotCalled)
+	}
 	return answer, err
+}
+
+// isOfProxy reports whether the API server refuses to hand on a call.
+func isOfProxy(err error) bool {
+	status := &apierrors.StatusError{}
+	return apierrors.IsForbidden(err) && errors.As(err, &status) &&
+		ptr.Deref(status.ErrStatus.Details, metav1.StatusDetails{}).Kind == "services"
 }
 
 // skip says why a webhook is not called; "" where it is.
@@ -126,12 +140,16 @@ func (c caller) skip(w *inventory.Webhook) string {
 	return ""
 }
 
+func (c caller) groupVersion(r admission.Request) string {
+	if r.Resource.Group == "" {
+		return path.Join("/api", r.Version)
+	}
+	return path.Join("/apis", r.Resource.Group, r.Version)
+}
+
 // path is that of the object of the request, or of those of its resource.
 func (c caller) path(r admission.Request, name string) string {
-	segments := []string{"/apis", r.Resource.Group, r.Version}
-	if r.Resource.Group == "" {
-		segments = []string{"/api", r.Version}
-	}
+	segments := []string{c.groupVersion(r)}
 	if r.Namespace != "" && !r.Resource.IsNamespaces() {
 		segments = append(segments, "namespaces", r.Namespace)
 	}
@@ -157,7 +175,8 @@ func (c caller) dryRun(ctx context.Context, operation string, r dryrun.Request) 
 	for _, w := range result.Warnings() {
 		out.Warnings = append(out.Warnings, w.Text)
 	}
-	object, err := objectIn(result)
+	var object map[string]any
+	err = decode(result, &object)
 	if status := (&apierrors.StatusError{}); errors.As(err, &status) {
 		out.Code, out.Message = int(status.ErrStatus.Code), dryrun.StatusText(status.ErrStatus)
 		return out, nil
@@ -168,12 +187,16 @@ func (c caller) dryRun(ctx context.Context, operation string, r dryrun.Request) 
 	return out, err
 }
 
-func objectIn(result rest.Result) (out map[string]any, err error) {
-	if err = result.Error(); err != nil {
-		return nil, err
+func decode(result rest.Result, target any) error {
+	if err := result.Error(); err != nil {
+		return err
 	}
 	raw, _ := result.Raw() // as above
-	return out, utiljson.Unmarshal(raw, &out)
+	return utiljson.Unmarshal(raw, target)
+}
+
+func (c caller) get(ctx context.Context, location string, target any) error {
+	return decode(c.api.Get().AbsPath(location).Do(ctx), target)
 }
 
 // user is who makes the requests, as the API server has it.
@@ -193,18 +216,35 @@ func (c caller) schema(ctx context.Context, r admission.Request) (*structuralsch
 		return nil, nil
 	}
 	name := r.Resource.Name + "." + r.Resource.Group
-	raw, err := c.api.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name).DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err == nil {
-		err = json.Unmarshal(raw, crd)
+	err := c.get(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, crd)
+	if apierrors.IsNotFound(err) {
+		return nil, errors.New("no CustomResourceDefinition has it, and its type is not known here")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema of %s: %w", r.Resource, err)
 	}
 	return dryrun.SchemaOf(crd, r.Version)
+}
+
+// merging is how the API server merges what is applied: the lists and maps of its kinds.
+func (c caller) merging(ctx context.Context, r admission.Request) (managedfields.TypeConverter, error) {
+	document := spec3.OpenAPI{Components: &spec3.Components{}}
+	if err := c.get(ctx, path.Join("/openapi/v3", c.groupVersion(r)), &document); err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document of %s: %w", r.Resource, err)
+	}
+	return managedfields.NewTypeConverter(document.Components.Schemas, false)
+}
+
+// gracePeriod is that of a Pod. Source: CheckGracefulDelete in k8s.io/kubernetes pkg/registry/core/pod.
+func gracePeriod(pod map[string]any) int64 {
+	node, _, _ := unstructured.NestedString(pod, "spec", "nodeName")
+	phase, _, _ := unstructured.NestedString(pod, "status", "phase")
+	seconds, _, _ := unstructured.NestedInt64(pod, "spec", "terminationGracePeriodSeconds")
+	if node == "" || phase == string(corev1.PodFailed) || phase == string(corev1.PodSucceeded) {
+		return 0
+	}
+	return seconds
 }
 
 func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain,
@@ -223,7 +263,10 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 		return report.CalledRequest{}, err
 	}
 	if a.operation != "create" {
-		r.Stored, err = objectIn(c.api.Get().AbsPath(c.path(r.Request, r.Name)).Do(ctx))
+		if r.Name == "" {
+			return report.CalledRequest{}, usageError{fmt.Errorf("--call: the object must have a name to %s", a.operation)}
+		}
+		err = c.get(ctx, c.path(r.Request, r.Name), &r.Stored)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return report.CalledRequest{}, fmt.Errorf("reading the object: %w", err)
 		}
@@ -241,16 +284,29 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 		return report.CalledRequest{}, fmt.Errorf("sending the request to the API server as a dry run: %w", err)
 	}
 	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.Operation], "dryRun": []string{metav1.DryRunAll}}
-	if r.Sent != nil {
+	switch stored := (&unstructured.Unstructured{Object: r.Stored}); { // as the API server deletes them
+	case r.Sent != nil:
 		r.Options["fieldManager"] = program
-	} else if r.Resource.IsNamespaces() { // as the API server deletes them
-		own, _ := r.Stored["metadata"].(map[string]any)
-		r.Options["preconditions"] = map[string]any{"uid": own["uid"]}
+	case r.Resource.IsNamespaces(), r.Resource.Name == "customresourcedefinitions":
+		r.Options["preconditions"] = map[string]any{"uid": stored.GetUID()}
+	case r.Resource == inventory.Resource{Name: "pods"}:
+		r.Options["gracePeriodSeconds"] = gracePeriod(r.Stored)
 	}
-	structural, err := c.schema(ctx, r.Request)
-	if err != nil {
-		return report.CalledRequest{}, err
+	chainCaller := dryrun.Caller{
+		Send: c.send, Skip: c.skip, Types: client.Scheme(), Apply: managedfields.NewDeducedTypeConverter(),
 	}
-	chainCaller := dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme(), Schema: structural}
-	return report.NewCalledRequest(r.Request, dryrun.Call(ctx, m, r, chainCaller)), nil
+	notes := unread(m.Snapshot, r.Resource)
+	if chainCaller.Schema, err = c.schema(ctx, r.Request); err != nil {
+		notes = append(notes, fmt.Sprintf("not checked: the defaults of %s, and the fields that the API server drops: %v", r.Resource, err))
+	}
+	if r.IsApplied {
+		if converter, err := c.merging(ctx, r.Request); err == nil {
+			chainCaller.Apply = converter
+		} else {
+			notes = append(notes, fmt.Sprintf("not checked: how an apply merges lists, and its fields: %v", err))
+		}
+	}
+	answer := report.NewCalledRequest(r.Request, dryrun.Call(ctx, m, r, chainCaller))
+	answer.Notes = append(answer.Notes, notes...)
+	return answer, nil
 }

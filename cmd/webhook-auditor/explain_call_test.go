@@ -172,7 +172,7 @@ func TestCalledWebhooks(t *testing.T) {
 		"by URL":      {hooks{}, patching(image, ""), "", []string{"at 0 webhooks: let pass", "not called url.example.com it is registered by URL, which --call-urls calls from here"}},
 		"--call-urls": {hooks{}, patching(image, ""), "--call-urls", []string{"at 2 webhooks: let pass", "ms url.example.com allowed mutating", "ms roots.example.com failed, and is ignored: failed calling webhook", "unable to load root certificates", `replace /spec/containers/0/image "i" → "mirror/i"`}},
 		"redirected": {hooks{"a": http.RedirectHandler("https://other.example.com/b?c=d", http.StatusTemporaryRedirect).ServeHTTP}, nil, "", []string{
-			"at 0 webhooks: let pass", "not called a.example.com it redirects to https://other.example.com/b?c=d, which API servers follow: not followed from here",
+			"at 0 webhooks: let pass", "not called a.example.com it redirects to https://other.example.com/b?c=d, which API servers follow",
 		}},
 		"11 MB": {hooks{"a": large}, nil, "", []string{"ms a.example.com allowed"}},
 		"fights": {hooks{"a": patching(image, ""), "b": patching(strings.ReplaceAll(image, "mirror", "other"), "")}, nil, "", []string{

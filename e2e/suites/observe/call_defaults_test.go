@@ -1,74 +1,110 @@
 package observe
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
-// refusedPod is the template of a Pod.
-const refusedPod = `{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":"POLICY","containers":[{"name":"c","image":"i","ports":[{"containerPort":80}]}]}}`
-
-// refusedObjects are objects that say as little as they may, or choose what changes the
-// defaults, by the kind.
-var refusedObjects = map[string][]string{
-	"v1 Pod":                   {`"spec":{"containers":[{"name":"c","image":"i"}]}`},
-	"v1 ConfigMap":             {`"data":{"a":"b"}`},
-	"v1 Secret":                {`"stringData":{"a":"b"}`},
-	"v1 ServiceAccount":        {`"secrets":[]`},
-	"v1 Service":               {`"spec":{"ports":[{"port":80}]}`, `"spec":{"type":"NodePort","ports":[{"port":80,"targetPort":"web"}]}`, `"spec":{"type":"LoadBalancer","ports":[{"port":80}]}`, `"spec":{"type":"ExternalName","externalName":"a.example.com"}`},
-	"v1 PersistentVolumeClaim": {`"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`},
-	"apps/v1 Deployment":       {`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":Always}`, `"spec":{"strategy":{"type":"Recreate"},"selector":{"matchLabels":{"a":"b"}},"template":Always}`, `"spec":{"strategy":{"rollingUpdate":{"maxSurge":1}},"selector":{"matchLabels":{"a":"b"}},"template":Always}`},
-	"apps/v1 ReplicaSet":       {`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":Always}`},
-	"apps/v1 StatefulSet":      {`"spec":{"serviceName":"s","selector":{"matchLabels":{"a":"b"}},"template":Always}`, `"spec":{"updateStrategy":{"type":"OnDelete"},"selector":{"matchLabels":{"a":"b"}},"template":Always}`},
-	"apps/v1 DaemonSet":        {`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":Always}`, `"spec":{"updateStrategy":{"type":"OnDelete"},"selector":{"matchLabels":{"a":"b"}},"template":Always}`},
-	"batch/v1 Job":             {`"spec":{"template":Never}`, `"spec":{"completions":3,"template":Never}`, `"spec":{"parallelism":2,"template":Never}`, `"spec":{"completions":3,"completionMode":"Indexed","backoffLimitPerIndex":1,"template":Never}`, `"spec":{"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget"}]}]},"template":Never}`},
-	"call.example.com/v1 Box": {
-		`"extra":{"a":1}`, `"spec":{"size":null,"note":null,"mode":null,"bare":null,"unknown":true}`, `"spec":{"free":{"any":{"deep":1}},"port":"http","limits":{"cpu":"2"}}`,
-		`"spec":{"items":[{"name":"a","x":1},{"name":"b","count":7,"tags":["t"]}],"weights":{"a":{},"b":{"weight":2,"gone":2}}}`,
-	},
-	"call.example.com/v2 Box": {`"extra":{"a":1}`, `"spec":{"size":null}`},
-	"batch/v1 CronJob":        {`"spec":{"schedule":"0 0 * * *","jobTemplate":{"spec":{"template":Never}}}`},
-}
-
-// TestCallWithoutAnswer holds the review of a webhook that denies the request to that of the API
-// server, whose answer then has no defaults to take over.
-func TestCallWithoutAnswer(t *testing.T) {
+// TestCallReviews holds the review of a webhook to that of the API server, for objects of all
+// kinds: as it lets the request pass, and as it denies it, so that the API server answers
+// nothing that would have the defaults.
+func TestCallReviews(t *testing.T) {
 	t.Parallel()
 	w := environment{testenv.New(t, cluster.Options{WithoutControllers: true})}
 	w.Install(t, testenv.Get(os.ReadFile("testdata/boxes.yaml"))(t))
 	b := w.Backend(t, "call-refused")
 	w.reachable(t, b)
 	rule := testenv.Rule("*", "*")
+	rule.Operations = []admissionv1.OperationType{admissionv1.OperationAll}
 	hook := testenv.Mutating(testenv.Hook(b, "/refused", rule))
 	hook.FailurePolicy = new(admissionv1.Fail)
+	hook.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{b.Namespace, "called-new"},
+	}}}
 	w.Mutate(t, "refused", hook)
 	w.Hooks.Behave("/refused", webhook.Behaviour{Deny: "because"})
 	testenv.Eventually(t, func() error { return w.Refused(t, b.Namespace, "because") })
-	for kind, bodies := range refusedObjects {
-		for i, body := range bodies {
-			for policy := range map[string]bool{"Always": true, "Never": true} {
-				body = strings.ReplaceAll(body, `"template":`+policy, `"template":`+strings.Replace(refusedPod, "POLICY", policy, 1))
-			}
-			version, name, _ := strings.Cut(kind, " ")
-			object := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"refused","namespace":"call-refused"},%s}`, version, name, body)
-			w.Hooks.Forget()
-			printed := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(object), testenv.Binary(t), "explain", "create", "-f", "-", "--call", "-o", "json", "--kubeconfig", w.Plane.Kubeconfig()))(t)
-			compared, unequal := w.unequalReviews(t, true)
-			if calls := len(w.Hooks.CallsOf("/refused")); calls != 2 || compared != 1 {
-				t.Errorf("%s %d: %d calls, want one of the API server and one of explain\n%s%s", kind, i, calls, printed.Stdout, printed.Stderr)
-			}
-			for _, diff := range unequal {
-				t.Errorf("%s %d: %s", kind, i, diff)
-			}
+	mapper := restmapper.NewDiscoveryRESTMapper(testenv.Get(restmapper.GetAPIGroupResources(w.Kube.Discovery()))(t))
+	for i, object := range testenv.Get(apply.Objects(testenv.Get(os.ReadFile("testdata/objects.yaml"))(t)))(t) {
+		kind := object.GroupVersionKind()
+		mapping := testenv.Get(mapper.RESTMapping(kind.GroupKind(), kind.Version))(t)
+		var stored dynamic.ResourceInterface = w.Dynamic.Resource(mapping.Resource)
+		if mapping.Scope.Name() == "namespace" {
+			stored = w.Dynamic.Resource(mapping.Resource).Namespace(b.Namespace)
+			object.SetNamespace(b.Namespace)
 		}
+		if object.GetName() == "" && object.GetGenerateName() == "" {
+			object.SetName("called")
+		}
+		call := func(operation string, object *unstructured.Unstructured) {
+			for _, deny := range []string{"", "because"} {
+				w.Hooks.Behave("/refused", webhook.Behaviour{Deny: deny})
+				w.compareReviews(t, fmt.Sprintf("%d: %s %s, denied %t", i, operation, kind, deny != ""), operation, object, deny != "")
+			}
+			w.Hooks.Behave("/refused", webhook.Behaviour{})
+		}
+		call("create", object)
+		if os.Getenv("OBJECTS") == "" && i%5 > 0 || object.GetName() == "" {
+			continue
+		}
+		call("apply", object)
+		current, err := stored.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "other"})
+		if err != nil {
+			t.Logf("%d: %s: %v", i, kind, err)
+			continue
+		}
+		changed := object.DeepCopy()
+		changed.SetName(current.GetName())
+		changed.SetLabels(map[string]string{"changed": "yes"})
+		call("update", changed)
+		call("apply", changed)
+		call("delete", changed)
+		err = stored.Delete(t.Context(), current.GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		if err == nil {
+			_, err = stored.Patch(t.Context(), current.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w environment) compareReviews(t *testing.T, title, operation string, object *unstructured.Unstructured, isRefused bool) {
+	t.Helper()
+	w.Hooks.Forget()
+	text := testenv.Get(json.Marshal(object))(t)
+	printed := testenv.Get(auditor.Piped(t.Context(), bytes.NewReader(text), testenv.Binary(t), "explain", operation, "-f", "-", "--call", "-o", "json", "--kubeconfig", w.Plane.Kubeconfig()))(t)
+	isRefused = isRefused || strings.Contains(printed.Stdout, `"code": 4`) // as invalid
+	compared, unequal := w.unequalReviews(t, isRefused, false)
+	if isUnknown := strings.Contains(printed.Stdout, "its type is not known here"); isUnknown {
+		return
+	}
+	isUnserved := strings.Contains(printed.Stdout, "field not declared in schema") // of an apply
+	calls := len(slices.DeleteFunc(w.Hooks.CallsOf("/refused"), func(c webhook.Call) bool { return !c.DryRun }))
+	if !isUnserved && (calls != 2 || compared != 1) || isUnserved && calls != 0 {
+		t.Errorf("%s: %d calls, want one of the API server and one of explain\n%s%s", title, calls, printed.Stdout, printed.Stderr)
+	}
+	for _, diff := range unequal {
+		t.Errorf("%s: %s", title, diff)
 	}
 }

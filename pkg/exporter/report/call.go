@@ -59,7 +59,7 @@ func NewCalledRequest(r admission.Request, result dryrun.Result) CalledRequest {
 		out.Steps[i].Message, out.Steps[i].Warnings = secrets.Text(s.Message), lists.Map(s.Warnings, secrets.Text)
 	}
 	if result.Server.Object == nil && result.Before != nil {
-		out.Notes = append(out.Notes, "webhooks may have got the object without some defaults: the API server has them in the answer that it refuses")
+		out.Notes = append(out.Notes, "not checked, as the API server refuses the request: managedFields, and some defaults and fields of built-in plugins, in the object that webhooks got")
 	}
 	return out
 }

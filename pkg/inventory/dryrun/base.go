@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage/names"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // base is the object as the first webhook gets it: as it is sent, with the defaults of the
@@ -22,14 +21,18 @@ func base(sent, answer map[string]any) map[string]any {
 	if answer == nil {
 		return sent
 	}
-	set := fields{"f:metadata": fields{"f:managedFields": fields{}}}
+	set := fields{}
 	managed, _ := mapAt(answer, "metadata")["managedFields"].([]any)
 	for _, entry := range managed {
 		if entry := asMap(entry); entry["subresource"] == nil {
 			join(set, mapAt(entry, "fieldsV1"))
 		}
 	}
-	return asMap(completed(sent, answer, set))
+	out := asMap(completed(sent, answer, set))
+	if own := maps.Clone(mapAt(out, "metadata")); own != nil && managed != nil {
+		own["managedFields"], out["metadata"] = managed, own
+	}
+	return out
 }
 
 // prepared is what validating webhooks get of an object of which the API server answers
@@ -47,9 +50,42 @@ func (x *run) prepared() map[string]any {
 		}
 	}
 	if x.Kind.Kind == "Pod" && x.Operation == admission.Create {
-		fill(out, fields{"status": fields{"phase": "Pending", "qosClass": qosClass(mapAt(out, "spec"))}})
+		out["status"] = fields{"phase": "Pending", "qosClass": qosClass(mapAt(out, "spec"))}
 	}
 	return out
+}
+
+// qosClass is that of a Pod. Source: ComputePodQOS in k8s.io/kubernetes
+// pkg/apis/core/v1/helper/qos.
+func qosClass(spec fields) string {
+	all, limited := []fields{mapAt(spec, "resources")}, 0
+	if all[0] == nil {
+		all = nil
+		for _, list := range []string{"initContainers", "containers"} {
+			containers, _ := spec[list].([]any)
+			for _, c := range containers {
+				all = append(all, mapAt(asMap(c), "resources"))
+			}
+		}
+	}
+	for _, r := range all {
+		for _, name := range []string{"cpu", "memory"} {
+			limit := mapAt(r, "limits")[name]
+			if limit != mapAt(r, "requests")[name] {
+				return "Burstable"
+			}
+			if limit != nil && limit != "0" {
+				limited++
+			}
+		}
+	}
+	switch limited {
+	case 0:
+		return "BestEffort"
+	case 2 * len(all):
+		return "Guaranteed"
+	}
+	return "Burstable"
 }
 
 func join(target, source fields) {
@@ -73,7 +109,7 @@ func completed(value, answer any, set fields) any {
 				out[key] = completed(had, is, below)
 			} else if asMap(is) != nil && managed {
 				out[key] = completed(map[string]any{}, is, below)
-			} else if managed || is != nil && ofPlugins[key] == is {
+			} else if managed || is != nil && (ofPlugins[key] == is || key == "priority" && v["priorityClassName"] != nil) {
 				out[key] = is
 			}
 		}
@@ -119,8 +155,7 @@ var ofPlugins = map[string]any{
 	"preemptionPolicy": "PreemptLowerPriority", "priority": int64(0), "serviceAccount": "default", "serviceAccountName": "default",
 }
 
-// tolerate adds the tolerations that a Pod gets before webhooks are called. Source:
-// k8s.io/kubernetes plugin/pkg/admission/defaulttolerationseconds.
+// tolerate adds the tolerations of each Pod. Source: defaulttolerationseconds.
 func tolerate(spec map[string]any) {
 	list, _ := spec["tolerations"].([]any)
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -134,6 +169,9 @@ func tolerate(spec map[string]any) {
 	}
 	spec["tolerations"] = list
 }
+
+// fields are those of an object, or of a FieldsV1.
+type fields = map[string]any
 
 func asMap(v any) map[string]any {
 	m, _ := v.(map[string]any)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -36,6 +37,9 @@ func (x *run) pruned(object map[string]any) map[string]any {
 		return object
 	}
 	out := runtime.DeepCopyJSON(object)
+	if own, found, err := objectmeta.GetObjectMeta(out, false); err == nil && found {
+		_ = objectmeta.SetObjectMeta(out, own) // it was read from there
+	}
 	pruning.Prune(out, x.Schema, true)
 	structuraldefaulting.PruneNonNullableNullsWithoutDefaults(out, x.Schema)
 	return out

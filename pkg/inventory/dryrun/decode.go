@@ -2,13 +2,19 @@ package dryrun
 
 import (
 	"encoding/json"
+	"slices"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // typed returns an empty object of the kind of the request; nil of a kind that is not among
@@ -29,14 +35,14 @@ func (x *run) decode(object map[string]any) (map[string]any, error) {
 
 // decodeText is decode of an object by its text, in which 3.0 is no integer.
 func (x *run) decodeText(object map[string]any, text []byte) (map[string]any, error) {
-	typed := x.typed()
-	if typed == nil {
+	empty := x.typed()
+	if empty == nil {
 		return object, nil
 	}
-	if err := utiljson.Unmarshal(text, typed); err != nil {
+	if err := utiljson.Unmarshal(text, empty); err != nil {
 		return nil, err
 	}
-	if o, ok := typed.(*corev1.Secret); ok && o.StringData != nil {
+	if o, ok := empty.(*corev1.Secret); ok && o.StringData != nil {
 		if o.Data == nil {
 			o.Data = map[string][]byte{}
 		}
@@ -45,21 +51,43 @@ func (x *run) decodeText(object map[string]any, text []byte) (map[string]any, er
 		}
 		o.StringData = nil
 	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(empty)
 }
 
 // merged is the object as a server-side apply leaves it, where no other manager owns what
 // is sent.
-func (x *run) merged(stored, sent map[string]any) (map[string]any, error) {
-	if typed := x.typed(); typed != nil {
-		return strategicpatch.StrategicMergeMapPatch(runtime.DeepCopyJSON(stored), sent, typed) // it changes the first
+func (x *run) merged() (map[string]any, error) {
+	sent, err := x.Apply.ObjectToTyped(&unstructured.Unstructured{Object: x.Sent})
+	if err != nil || x.Stored == nil {
+		return x.Sent, err
 	}
-	before, _ := json.Marshal(stored) // as above
-	changes, _ := json.Marshal(sent)
-	after, err := jsonpatch.MergePatch(before, changes)
+	live, err := x.Apply.ObjectToTyped(&unstructured.Unstructured{Object: x.Stored}, typed.AllowDuplicates)
 	if err != nil {
 		return nil, err
 	}
-	var out map[string]any
-	return out, utiljson.Unmarshal(after, &out)
+	if live, err = live.Merge(sent); err != nil {
+		return nil, err
+	}
+	out, _ := live.AsValue().Unstructured().(map[string]any)
+	return out, nil
+}
+
+// wiped is an object as API servers begin with it. Source: createHandler and UpdateResource in
+// k8s.io/apiserver/pkg/endpoints/handlers.
+func (x *run) wiped(object map[string]any) map[string]any {
+	o := &unstructured.Unstructured{Object: object}
+	if x.Operation == admission.Create && !x.IsApplied {
+		rest.WipeObjectMetaSystemFields(o)
+	}
+	var owners []metav1.OwnerReference
+	for _, r := range o.GetOwnerReferences() {
+		isSame := func(other metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(r, other) }
+		if !slices.ContainsFunc(owners, isSame) {
+			owners = append(owners, r)
+		}
+	}
+	if len(owners) < len(o.GetOwnerReferences()) && !x.IsApplied {
+		o.SetOwnerReferences(owners)
+	}
+	return object
 }

@@ -1,243 +1,269 @@
 package dryrun
 
 import (
+	_ "embed"
+	"encoding/json"
 	"maps"
+	"reflect"
 	"strings"
+	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
+// rule is what API servers set in values of a type where a field is missing.
+type rule struct {
+	Type  string
+	Since int
+	// Plugin is set of what an admission plugin sets on create, before webhooks are called.
+	Plugin bool
+	If     map[string]any
+	Set    json.RawMessage
+}
+
+//go:embed defaults.yaml
+var ruleFile []byte
+
+var rulesByType = sync.OnceValue(func() map[string][]rule {
+	var rules []rule
+	if err := yaml.UnmarshalStrict(ruleFile, &rules); err != nil {
+		panic(err) // unreachable: it is read in tests
+	}
+	out := map[string][]rule{}
+	for _, r := range rules {
+		out[r.Type] = append(out[r.Type], r)
+	}
+	return out
+})
+
+// withDefaults is the object with the defaults of the API server.
 func (x *run) withDefaults(object map[string]any) map[string]any {
 	if x.typed() == nil {
 		structuraldefaulting.Default(object, x.Schema)
 		return object
 	}
-	object = asMap(addDefaults(object, "", ""))
-	fill(object, ofObject[x.Kind.Kind])
+	return x.withRules(object, false)
+}
+
+// withPlugins is an object with what admission plugins set before webhooks are called; their
+// priority of a Pod is known of the stored one, or where it is the usual one.
+func (x *run) withPlugins(object map[string]any) map[string]any {
 	spec := mapAt(object, "spec")
-	if spec == nil {
-		return object
-	}
-	fill(spec, ofKind[x.Kind.Kind])
-	switch x.Kind.Kind {
-	case "Pod":
-		setPod(spec)
-	case "Service":
-		setService(spec)
-	case "Job":
-		setJob(object, spec)
-	case "StatefulSet": // the gate MaxUnavailableStatefulSet
-		server, update := x.matcher.Snapshot.Server, mapAt(mapAt(spec, "updateStrategy"), "rollingUpdate")
-		if update != nil && (!server.Known() || server.AtLeast(1, 35)) {
-			fill(update, fields{"maxUnavailable": int64(1)})
+	switch {
+	case x.Kind.Kind == "Pod" && spec != nil:
+		tolerate(spec)
+		usual := fields{"priority": int64(0), "preemptionPolicy": "PreemptLowerPriority"}
+		if x.Stored != nil {
+			usual = mapAt(x.Stored, "spec")
 		}
+		for _, key := range []string{"priority", "preemptionPolicy"} {
+			if x.Answer.Object == nil && spec["priorityClassName"] == mapAt(x.Stored, "spec")["priorityClassName"] && usual[key] != nil {
+				spec[key] = usual[key]
+			}
+		}
+	case x.Operation == admission.Create:
+		return x.withRules(object, true)
 	}
 	return object
 }
 
-var ofObject = map[string]fields{
-	"Secret":                {"type": "Opaque"},
-	"Namespace":             {"status": fields{"phase": "Active"}},
-	"PersistentVolume":      {"status": fields{"phase": "Pending"}},
-	"PersistentVolumeClaim": {"status": fields{"phase": "Pending"}},
-	"DaemonSet":             {"metadata": fields{"annotations": fields{"deprecated.daemonset.template.generation": "0"}}}, // a field of an older version
-}
-
-// ofKind are the defaults of specifications, by the kind. Source: SetDefaults_… in
-// k8s.io/kubernetes/pkg/apis/{apps,batch,core}/v1.
-var ofKind = map[string]fields{
-	"Pod":                   {"enableServiceLinks": true},
-	"Service":               {"sessionAffinity": "None", "type": "ClusterIP"},
-	"PersistentVolumeClaim": {"volumeMode": "Filesystem"},
-	"ReplicaSet":            {"replicas": int64(1)},
-	"Deployment": {
-		"progressDeadlineSeconds": int64(600), "replicas": int64(1), "revisionHistoryLimit": int64(10),
-		"strategy": rolling(fields{"maxSurge": "25%", "maxUnavailable": "25%"}),
-	},
-	"DaemonSet": {"revisionHistoryLimit": int64(10), "updateStrategy": rolling(fields{"maxSurge": int64(0), "maxUnavailable": int64(1)})},
-	"StatefulSet": {
-		"podManagementPolicy": "OrderedReady", "replicas": int64(1), "revisionHistoryLimit": int64(10),
-		"persistentVolumeClaimRetentionPolicy": fields{"whenDeleted": "Retain", "whenScaled": "Retain"},
-		"updateStrategy":                       rolling(fields{"partition": int64(0)}),
-	},
-	"CronJob": {"concurrencyPolicy": "Allow", "failedJobsHistoryLimit": int64(1), "successfulJobsHistoryLimit": int64(3), "suspend": false},
-	"Job":     {"completionMode": "NonIndexed", "manualSelector": false, "suspend": false},
-}
-
-func rolling(values fields) fields { return fields{"type": "RollingUpdate", "rollingUpdate": values} }
-
-// fill adds the defaults that are missing; those of a rolling update where there is one.
-func fill(object, values fields) {
-	for key, value := range values {
-		below, isMap := value.(fields)
-		switch kind := object["type"]; {
-		case key == "rollingUpdate" && kind != nil && kind != "RollingUpdate":
-		case isMap:
-			if object[key] == nil {
-				object[key] = fields{}
-			}
-			fill(mapAt(object, key), below)
-		case object[key] == nil || object[key] == "":
-			object[key] = value
-		}
+func (x *run) withRules(object map[string]any, plugins bool) map[string]any {
+	typed := x.typed()
+	if typed == nil {
+		return object
 	}
-}
-
-// ofPluginAlone is what plugins set in an object that is created; in a Pod, where the API server
-// answers nothing. Source: k8s.io/kubernetes plugin/pkg/admission/{priority,storage}.
-func ofPluginAlone(kind string, object, answer map[string]any) {
-	switch spec := mapAt(object, "spec"); {
-	case kind == "Pod" && spec != nil && spec["priorityClassName"] == nil && answer == nil:
-		fill(spec, fields{"priority": int64(0), "preemptionPolicy": "PreemptLowerPriority"})
-	case kind == "PersistentVolumeClaim":
-		fill(object, fields{"metadata": fields{"finalizers": []any{"kubernetes.io/pvc-protection"}}})
-	case kind == "PersistentVolume":
-		fill(object, fields{"metadata": fields{"finalizers": []any{"kubernetes.io/pv-protection"}}})
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed) != nil {
+		return object // unreachable: it was decoded
 	}
-}
-
-// setPod has containers request what they are limited to.
-func setPod(spec fields) {
-	for _, r := range resourcesOf(spec) {
-		if r["limits"] != nil {
-			requests := maps.Clone(mapAt(r, "limits"))
-			maps.Copy(requests, mapAt(r, "requests"))
-			r["requests"] = requests
-		}
+	if !plugins {
+		x.Types.Default(typed)
 	}
-}
-
-// resourcesOf are those of each container of a Pod.
-func resourcesOf(spec fields) (out []fields) {
-	for _, list := range []string{"initContainers", "containers"} {
-		containers, _ := spec[list].([]any)
-		for _, c := range containers {
-			out = append(out, mapAt(asMap(c), "resources"))
-		}
+	x.setFields(reflect.ValueOf(typed), plugins)
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return object // unreachable: as above
 	}
 	return out
 }
 
-// qosClass is that of a Pod. Source: ComputePodQOS in k8s.io/kubernetes
-// pkg/apis/core/v1/helper/qos.
-func qosClass(spec fields) string {
-	all, limited := resourcesOf(spec), 0
-	if ofPod := mapAt(spec, "resources"); ofPod != nil {
-		all = []fields{ofPod}
-	}
-	for _, r := range all {
-		for _, name := range []string{"cpu", "memory"} {
-			limit := mapAt(r, "limits")[name]
-			if limit != mapAt(r, "requests")[name] {
-				return "Burstable"
+func (x *run) setFields(v reflect.Value, plugins bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			x.setFields(v.Elem(), plugins)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			x.setFields(v.Index(i), plugins)
+		}
+	case reflect.Struct:
+		group, isAPI := strings.CutPrefix(v.Type().PkgPath(), "k8s.io/api/")
+		if !isAPI {
+			return
+		}
+		value := v.Addr().Interface()
+		if !plugins {
+			setComputed(value)
+		}
+		server := x.matcher.Snapshot.Server
+		for _, r := range rulesByType()[group+"."+v.Type().Name()] {
+			if r.Plugin == plugins && (!server.Known() || server.AtLeast(1, r.Since)) && has(value, r.If) {
+				values := reflect.New(v.Type())
+				_ = json.Unmarshal(r.Set, values.Interface()) // as above
+				fill(v, values.Elem())
 			}
-			if limit != nil && limit != "0" {
-				limited++
+		}
+		for i := 0; i < v.NumField() && !plugins; i++ {
+			x.setFields(v.Field(i), plugins)
+		}
+	}
+}
+
+// has reports whether a value has the fields.
+func has(v any, fields map[string]any) bool {
+	if len(fields) == 0 {
+		return true
+	}
+	value, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(v) // it was read from JSON
+	return includes(value, fields)
+}
+
+func includes(value, fields map[string]any) bool {
+	for key, want := range fields {
+		below, isMap := want.(map[string]any)
+		if isMap && !includes(asMap(value[key]), below) || !isMap && value[key] != want {
+			return false
+		}
+	}
+	return true
+}
+
+// fill sets the fields that are missing.
+func fill(v, values reflect.Value) {
+	_, isValue := v.Interface().(intstr.IntOrString)
+	switch isMissing := v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0; {
+	case values.IsZero():
+	case isMissing:
+		v.Set(values)
+	case v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct:
+		fill(v.Elem(), values.Elem())
+	case v.Kind() == reflect.Struct && !isValue:
+		for i := range v.NumField() {
+			fill(v.Field(i), values.Field(i))
+		}
+	case v.Kind() == reflect.Map:
+		for _, key := range values.MapKeys() {
+			if !v.MapIndex(key).IsValid() {
+				v.SetMapIndex(key, values.MapIndex(key))
 			}
 		}
 	}
-	switch limited {
-	case 0:
-		return "BestEffort"
-	case 2 * len(all):
-		return "Guaranteed"
-	}
-	return "Burstable"
 }
 
-// ofServices are the defaults of Services by their type.
-var ofServices = map[any]fields{
-	"ClusterIP":    {"internalTrafficPolicy": "Cluster"},
-	"NodePort":     {"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster"},
-	"LoadBalancer": {"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster", "allocateLoadBalancerNodePorts": true},
-}
-
-func setService(spec fields) {
-	fill(spec, ofServices[spec["type"]])
-	if spec["sessionAffinity"] == "ClientIP" {
-		fill(spec, fields{"sessionAffinityConfig": fields{"clientIP": fields{"timeoutSeconds": int64(10800)}}})
-	}
-	ports, _ := spec["ports"].([]any)
-	for _, p := range ports {
-		if target := asMap(p)["targetPort"]; target == nil || target == int64(0) || target == "" {
-			asMap(p)["targetPort"] = asMap(p)["port"]
+// setComputed sets the defaults that other fields say. Source: as of the rules.
+func setComputed(v any) {
+	switch o := v.(type) {
+	case *corev1.Container:
+		setPullPolicy(&o.ImagePullPolicy, o.Image)
+	case *corev1.EphemeralContainerCommon:
+		setComputed((*corev1.Container)(o))
+	case *corev1.ImageVolumeSource:
+		setPullPolicy(&o.PullPolicy, o.Reference)
+	case *corev1.VolumeSource:
+		if *o == (corev1.VolumeSource{}) {
+			o.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		}
+	case *corev1.ServicePort:
+		if o.TargetPort == intstr.FromInt32(0) || o.TargetPort == intstr.FromString("") {
+			o.TargetPort = intstr.FromInt32(o.Port)
+		}
+	case *corev1.PodSpec:
+		if o.ServiceAccountName == "" {
+			o.ServiceAccountName = o.DeprecatedServiceAccount
+		}
+		o.DeprecatedServiceAccount = o.ServiceAccountName
+	case *corev1.Pod:
+		for _, list := range [][]corev1.Container{o.Spec.InitContainers, o.Spec.Containers} {
+			for i := range list {
+				setContainer(&list[i], o.Spec.HostNetwork)
+			}
+		}
+	case *corev1.Namespace:
+		if o.Name != "" {
+			o.Labels = labelled(o.Labels, map[string]string{corev1.LabelMetadataName: o.Name})
+		}
+	case *corev1.ReplicationController:
+		if o.Spec.Template != nil && len(o.Spec.Selector) == 0 {
+			o.Spec.Selector = o.Spec.Template.Labels
+		}
+		if o.Spec.Template != nil && len(o.Labels) == 0 {
+			o.Labels = o.Spec.Template.Labels
+		}
+	case *appsv1.StatefulSetSpec:
+		for i := range o.VolumeClaimTemplates {
+			o.VolumeClaimTemplates[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		}
+	case *batchv1.Job:
+		if len(o.Labels) == 0 {
+			o.Labels = o.Spec.Template.Labels
+		}
+	case *corev1.NodeStatus:
+		if o.Allocatable == nil {
+			o.Allocatable = o.Capacity
+		}
+	case *corev1.LimitRangeItem:
+		if o.Type == corev1.LimitTypeContainer {
+			o.Default = filled(o.Default, o.Max)
+			o.DefaultRequest = filled(filled(o.DefaultRequest, o.Default), o.Min)
 		}
 	}
 }
 
-func setJob(object, spec fields) {
-	if spec["completions"] == nil && spec["parallelism"] == nil {
-		spec["completions"] = int64(1)
+// setPullPolicy sets that of an image by its tag.
+func setPullPolicy(policy *corev1.PullPolicy, image string) {
+	_, tag, isTagged := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	switch {
+	case *policy != "":
+	case tag == "latest" || !isTagged && !strings.Contains(image, "@"):
+		*policy = corev1.PullAlways
+	default:
+		*policy = corev1.PullIfNotPresent
 	}
-	values := fields{"parallelism": int64(1), "backoffLimit": int64(6), "podReplacementPolicy": "TerminatingOrFailed"}
-	if spec["backoffLimitPerIndex"] != nil {
-		values["backoffLimit"] = int64(1<<31 - 1)
+}
+
+// setContainer has a container of a Pod request what it is limited to, and the ports of its node.
+func setContainer(c *corev1.Container, hostNetwork bool) {
+	if c.Resources.Limits != nil {
+		c.Resources.Requests = filled(c.Resources.Requests, c.Resources.Limits)
 	}
-	if spec["podFailurePolicy"] != nil {
-		values["podReplacementPolicy"] = "Failed"
-	}
-	fill(spec, values)
-	if own := mapAt(object, "metadata"); len(mapAt(own, "labels")) == 0 && own != nil {
-		if labels := mapAt(mapAt(mapAt(spec, "template"), "metadata"), "labels"); len(labels) > 0 {
-			own["labels"] = maps.Clone(labels)
+	for i, p := range c.Ports {
+		if hostNetwork && p.HostPort == 0 {
+			c.Ports[i].HostPort = p.ContainerPort
 		}
 	}
 }
 
-// fields are those of an object, or of a FieldsV1.
-type fields = map[string]any
-
-var (
-	ofContainer = fields{"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-	ofProbe     = fields{"failureThreshold": int64(3), "periodSeconds": int64(10), "successThreshold": int64(1), "timeoutSeconds": int64(1)}
-	ofVolume    = fields{"defaultMode": int64(0o644)}
-	ofPodSpec   = fields{
-		"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
-		"securityContext": fields{}, "terminationGracePeriodSeconds": int64(30),
+// filled is a list of resources with those that it lacks.
+func filled(list, more corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(more)
+	if out == nil {
+		out = corev1.ResourceList{}
 	}
-)
-
-// defaults are the fields that the API server sets in Pods and their templates where they
-// are missing, by the field that they are in, with the field around it where it matters.
-// Source: SetDefaults_… in k8s.io/kubernetes/pkg/apis/core/v1.
-var defaults = map[string]fields{
-	"containers": ofContainer, "initContainers": ofContainer, "ephemeralContainers": ofContainer,
-	"livenessProbe": ofProbe, "readinessProbe": ofProbe, "startupProbe": ofProbe,
-	"volumes/secret": ofVolume, "volumes/configMap": ofVolume, "volumes/downwardAPI": ofVolume, "volumes/projected": ofVolume,
-	"fieldRef": {"apiVersion": "v1"}, "httpGet": {"path": "/", "scheme": "HTTP"}, "ports": {"protocol": "TCP"},
-	"serviceAccountToken": {"expirationSeconds": int64(3600)}, "onPodConditions": {"status": "True"},
+	maps.Copy(out, list)
+	return out
 }
 
-// addDefaults adds the defaults to a value of a field, that is in another one.
-func addDefaults(v any, around, field string) any {
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			v[i] = addDefaults(v[i], around, field)
-		}
-	case map[string]any:
-		for _, set := range []fields{defaults[field], defaults[around+"/"+field], pullPolicy(v)} {
-			fill(v, set)
-		}
-		if v["containers"] != nil {
-			fill(v, ofPodSpec)
-		}
-		for key := range v {
-			v[key] = addDefaults(v[key], field, key)
-		}
-	}
-	return v
-}
-
-// pullPolicy has the default by the tag of the image of a container.
-func pullPolicy(container map[string]any) fields {
-	image, ok := container["image"].(string)
-	if !ok {
-		return nil
-	}
-	_, tag, tagged := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
-	if tag == "latest" || !tagged && !strings.Contains(image, "@") {
-		return fields{"imagePullPolicy": "Always"}
-	}
-	return fields{"imagePullPolicy": "IfNotPresent"}
+func labelled(labels, more map[string]string) map[string]string {
+	out := maps.Clone(more)
+	maps.Copy(out, labels)
+	return out
 }

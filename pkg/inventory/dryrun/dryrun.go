@@ -24,6 +24,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/utils/ptr"
 
@@ -43,10 +44,12 @@ type Caller struct {
 	Types *runtime.Scheme
 	// Schema is that of a custom resource in the version of the request, nil of other kinds.
 	Schema *structuralschema.Structural
+	// Apply has the lists and maps of the kind, for an apply.
+	Apply managedfields.TypeConverter
 }
 
 // ErrNotCalled says that an API server would get an answer where this program does not.
-var ErrNotCalled = errors.New("not followed from here")
+var ErrNotCalled = errors.New("not called from here")
 
 // Request is a request whose webhooks are called.
 type Request struct {
@@ -150,8 +153,8 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 // firstObject is the object as admission begins with it; nil of a delete.
 func (x *run) firstObject() (map[string]any, error) {
 	object, err := x.Sent, error(nil)
-	if x.Stored != nil && x.IsApplied {
-		object, err = x.merged(x.Stored, x.Sent)
+	if x.IsApplied {
+		object, err = x.merged()
 	}
 	if err != nil || object == nil {
 		return nil, err
@@ -159,16 +162,11 @@ func (x *run) firstObject() (map[string]any, error) {
 	if object, err = x.decode(object); err != nil {
 		return nil, err
 	}
-	object = x.withDefaults(x.pruned(object))
+	object = x.wiped(x.withDefaults(x.pruned(object)))
 	if metadata := mapAt(object, "metadata"); metadata != nil && x.Namespace != "" && !x.Resource.IsNamespaces() {
 		metadata["namespace"] = x.Namespace
 	}
-	if spec := mapAt(object, "spec"); spec != nil && x.Kind.Kind == "Pod" && x.Operation == admission.Create {
-		tolerate(spec)
-	}
-	if x.Operation == admission.Create {
-		ofPluginAlone(x.Kind.Kind, object, x.Answer.Object)
-	}
+	object = x.withPlugins(object)
 	return x.decode(base(object, x.Answer.Object)) // in the form that it has after a patch
 }
 
@@ -351,7 +349,7 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, step *Step) []byte
 	answer, err := x.Send(ctx, w, body)
 	step.Milliseconds = time.Since(began).Milliseconds()
 	if errors.Is(err, ErrNotCalled) {
-		step.Outcome, step.Message = NotCalled, err.Error()
+		step.Outcome, step.Message = NotCalled, strings.TrimSuffix(err.Error(), ": "+ErrNotCalled.Error())
 		return nil
 	}
 	var response *admissionv1.AdmissionResponse

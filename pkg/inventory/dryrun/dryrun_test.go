@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
@@ -174,10 +175,12 @@ func TestBase(t *testing.T) {
 	const answer = `{"kind":"Pod","metadata":{"name":"o","uid":"u","labels":{"by":"webhook"},` + managed + `},"status":{"phase":"Pending"},"spec":{"restartPolicy":"Always","priority":0,
 		"containers":[{"name":"first","image":"x"},{"name":"c","image":"mirror/i","imagePullPolicy":"Always","env":[],"resources":{"limits":{"cpu":"1"}}}],"tolerations":[{"key":"own"},{"key":"node.kubernetes.io/not-ready"}]}}`
 	const want = `{"kind":"Pod","metadata":{"name":"o",` + managed + `},"spec":{"restartPolicy":"Always","priority":0,"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"schedulerName":"default-scheduler","terminationGracePeriodSeconds":30,
-		"containers":[{"name":"c","image":"i","imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}],"tolerations":[{"key":"own"}]}}`
+		"containers":[{"name":"c","image":"i","imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}],
+		"tolerations":[{"key":"own"},{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}]}}`
+	caller, matcher := Caller{Types: client.Scheme(), Apply: managedfields.NewDeducedTypeConverter()}, admission.New(inventory.Objects{}.Snapshot(time.Time{}))
 	firstObject := func(kind, sent, answer string) map[string]any {
 		r := Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: kind}}, Sent: parsed(t, sent), Answer: Answer{Object: parsed(t, answer)}}
-		return must.Get((&run{Request: r, Caller: Caller{Types: client.Scheme()}}).firstObject())(t)
+		return must.Get((&run{Request: r, Caller: caller, matcher: matcher}).firstObject())(t)
 	}
 	if got := inventory.Differences(firstObject("Pod", sent, answer), parsed(t, want)); len(got) > 0 {
 		t.Errorf("differs at %v", got)
@@ -190,7 +193,7 @@ func TestBase(t *testing.T) {
 		`{}`: "BestEffort", `{"limits":{"cpu":"1"}}`: "Burstable", `{"limits":{"cpu":"1000m","memory":"1Gi"}}`: "Guaranteed",
 		`{"limits":{"cpu":"1","memory":"2"},"requests":{"cpu":"0.5"}}`: "Burstable", `{"requests":{"cpu":"0"},"limits":{"cpu":"0"}}`: "BestEffort",
 	} {
-		x := &run{Request: Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: "Pod"}, Operation: admission.Create}}, Caller: Caller{Types: client.Scheme()}}
+		x := &run{Request: Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: "Pod"}, Operation: admission.Create}}, Caller: caller, matcher: matcher}
 		x.object = must.Get(x.decode(x.withDefaults(must.Get(x.decode(parsed(t, `{"metadata":{"generateName":"o-"},"spec":{"containers":[{"name":"c","resources":`+resources+`}]}}`)))(t))))(t)
 		got := x.prepared()
 		if status := mapAt(got, "status"); status["qosClass"] != class || status["phase"] != "Pending" || !strings.HasPrefix(fmt.Sprint(mapAt(got, "metadata")["name"]), "o-") {
@@ -198,8 +201,8 @@ func TestBase(t *testing.T) {
 		}
 	}
 	stored := parsed(t, `{"kind":"ConfigMap","data":{"a":"b"}}`)
-	x := &run{Request: Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: "ConfigMap"}}}, Caller: Caller{Types: client.Scheme()}}
-	if got := must.Get(x.merged(stored, parsed(t, `{"kind":"ConfigMap","data":{"a":"c"}}`)))(t); mapAt(got, "data")["a"] != "c" || mapAt(stored, "data")["a"] != "b" {
+	x := &run{Request: Request{Sent: parsed(t, `{"kind":"ConfigMap","data":{"a":"c"}}`), Stored: stored}, Caller: caller}
+	if got := must.Get(x.merged())(t); mapAt(got, "data")["a"] != "c" || mapAt(stored, "data")["a"] != "b" {
 		t.Errorf("%v is applied to what was stored, which is %v then", got, stored)
 	}
 	volumes := func(names ...string) map[string]any {
