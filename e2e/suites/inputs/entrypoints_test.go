@@ -447,6 +447,12 @@ func (w environment) comparePoints(t *testing.T, running *auditor.Auditor, objec
 	w.fill(t, objects)
 	defer w.empty(t)
 	w.settled(t)
+	registers := func(r dumped) bool {
+		return (r.Group == "admissionregistration.k8s.io" || r.kind == crds.kind) && len(w.list(t, r)) > 0
+	}
+	if !slices.ContainsFunc(dumpedResources, registers) {
+		return // the API server took none: files without any are no input
+	}
 	changed := filepath.Join(t.TempDir(), "new.json")
 	testenv.Must(t, os.WriteFile(changed, []byte(m.registration("ValidatingWebhookConfiguration", "a")), 0o600))
 	questions := []question{"audit --fail-on=never", "impact --down=shop/web --fail-on=never", "impact --down=infra/api --fail-on=never", question("diff --fail-on=never " + changed)}
