@@ -158,7 +158,7 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		HostNetwork:  t.Spec.HostNetwork,
 		NodeSelector: t.Spec.NodeSelector,
 		NodeTerms:    nodeTerms(t.Spec),
-		ClusterDNS:   isDNS(m.Namespace, t.Labels),
+		ClusterDNS:   IsDNS(m.Namespace, t.Labels),
 		Replicas:     int(replicas),
 	}
 	for key, value := range t.Annotations {
@@ -309,7 +309,8 @@ func readinessPort(c corev1.Container) int32 {
 	return port.IntVal
 }
 
-func isDNS(namespace string, labels map[string]string) bool {
+// IsDNS reports whether Pods with the labels answer for the names of Services.
+func IsDNS(namespace string, labels map[string]string) bool {
 	return slices.Contains(SystemNamespaces, namespace) && slices.Contains(dnsApps, labels[dnsLabel])
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -223,7 +224,7 @@ func (r *reader) result() inventory.Objects {
 		switch s, isServer := o.value.(server); {
 		case o.statesVersion() && s.better(best):
 			best = s
-		case !isServer && !parts.replacedByPods(o.key):
+		case !isServer && !parts.replacedByPods(o):
 			out.Add(o.value)
 		}
 	}
@@ -309,9 +310,13 @@ func confirmed(files []*file) coverage {
 }
 
 // replacedByPods reports whether the Pods of the workload are known. DaemonSets
-// are kept: they show on which nodes a Pod is still missing.
-func (c coverage) replacedByPods(key inventory.SourceKey) bool {
-	return c[allPods][key.Namespace] && slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, key.Kind)
+// are kept: they show on which nodes a Pod is still missing. The cluster's DNS is kept, as it is of
+// a cluster: each Pod needs it, also while none of its own is let through.
+func (c coverage) replacedByPods(o object) bool {
+	if d, is := o.value.(*appsv1.Deployment); is && inventory.IsDNS(d.Namespace, d.Spec.Template.Labels) {
+		return false
+	}
+	return c[allPods][o.key.Namespace] && slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, o.key.Kind)
 }
 
 // nodes are the Nodes of an input that has all of them: a must-gather does.

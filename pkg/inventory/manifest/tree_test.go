@@ -62,6 +62,8 @@ func mustGatherTree() tree {
 		ns + "policy/discovery.k8s.io/endpointslices.yaml":   list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
 		ns + "policy/core/pods.yaml":                         list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: [{containerPort: 17}]}]}\n"),
 		ns + "policy/apps/deployments.yaml":                  list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "kube-system/core/pods.yaml":                    emptyList,
+		ns + "kube-system/apps/deployments.yaml":             list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: dns, namespace: kube-system}\n  spec: {template: {metadata: {labels: {k8s-app: kube-dns}}}}\n"),
 		ns + "policy/networking.k8s.io/networkpolicies.yaml": list("- apiVersion: networking.k8s.io/v1\n  kind: NetworkPolicy\n  metadata: {name: deny, namespace: policy}\n  spec: {podSelector: {}}\n"),
 		ns + "policy/pods/policy-1/policy-1.yaml":            "not: [read",
 		ns + "policy/pods/policy-1/c/c/logs/current.log":     "a log",
@@ -155,7 +157,7 @@ func TestMustGather(t *testing.T) {
 				Nodes:     2,
 				Pods:      1,
 
-				NetworkPolicies: 1,
+				Deployments: 1, NetworkPolicies: 1,
 			}
 			expect.Equal(t, wantFacts, factsOf(o))
 			want.Path = path
