@@ -223,7 +223,7 @@ func restore(p *Profile) string {
 	case p.State.Fault == inventory.PortNotFound:
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key].Ports)
 	}
-	if likely, found := p.Snapshot.LikelyService(p.State.Service.Key); found &&
+	if likely, found := p.Snapshot.LikelyService(p.State.Service); found &&
 		p.State.Fault == inventory.ServiceNotFound {
 		return fmt.Sprintf("bring %s back (%s); did you mean Service %s?", backend(p), p.lookAtBackend(), quoted(likely.String()))
 	}

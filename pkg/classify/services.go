@@ -168,7 +168,7 @@ var serviceElsewhere = &Check{
 			return nil
 		}
 		severity, consequence := consequences(p)
-		likely, found := p.Snapshot.LikelyService(called.Key)
+		likely, found := p.Snapshot.LikelyService(called)
 		namespaces := p.Snapshot.NamespacesOfService(called.Name)
 		guess, value, field := "", quoted(likely.Namespace), "namespace"
 		switch {

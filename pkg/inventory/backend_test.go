@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,19 +150,26 @@ func TestAuthority(t *testing.T) {
 func TestLikelyService(t *testing.T) {
 	for _, row := range must.Rows(t, "testdata/likely-services.tsv", 4) {
 		s := Objects{Services: services(row[3])}.Snapshot(time.Time{})
-		namespace, name, _ := strings.Cut(row[2], "/")
-		likely, found := s.LikelyService(Key{namespace, name})
+		missing := services(row[2])[0]
+		likely, found := s.LikelyService(ServiceRef{Key: Key{missing.Namespace, missing.Name}, Port: missing.Spec.Ports[0].Port})
 		if got := likely.String(); found != (row[1] != "") || found && got != row[1] {
 			t.Errorf("%s: %s of %s: %s, want %s", row[0], row[2], row[3], got, row[1])
 		}
 	}
 }
 
+// services are those of names with ports, 443 where there is none.
 func services(names string) []*corev1.Service {
 	var out []*corev1.Service
 	for one := range strings.FieldsSeq(names) {
-		namespace, name, _ := strings.Cut(one, "/")
-		out = append(out, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+		key, port, _ := strings.Cut(one, ":")
+		namespace, name, _ := strings.Cut(key, "/")
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		for number := range strings.SplitSeq(cmp.Or(port, "443"), ",") {
+			n, _ := strconv.Atoi(number)
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Port: int32(n)})
+		}
+		out = append(out, service)
 	}
 	return out
 }

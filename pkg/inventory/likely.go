@@ -18,7 +18,7 @@ const maxCompared = 50
 // LikelyService is the Service that a reference to a missing one most likely means: one of
 // the namespace with almost its name, else the one of its name in another namespace. It is
 // false where there is none, or where several are as likely.
-func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
+func (s *Snapshot) LikelyService(missing ServiceRef) (Key, bool) {
 	p := s.place()
 	placed := p.services[missing.Namespace]
 	if slices.Contains(p.unplaced, missing.Name) || len(placed)+len(p.unplaced) > maxCompared {
@@ -26,7 +26,8 @@ func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 	}
 	names := slices.Concat(placed, p.unplaced)
 	isNear := func(name string) bool {
-		part := isPartOf(missing.Name, name) && !p.called[Key{missing.Namespace, name}]
+		other := Key{missing.Namespace, name}
+		part := isPartOf(missing.Name, name) && !p.called[other] && s.Services[other].mayHave(missing.Port)
 		return part || isMisspelt(missing.Name, name) || wordKey(missing.Name) == wordKey(name)
 	}
 	if name := nearest(missing.Name,
@@ -141,6 +142,11 @@ func isPartOf(name, other string) bool {
 	return len(a) == 0
 }
 
+// mayHave reports whether the Service has the port, or its ports are not known.
+func (s Service) mayHave(port int32) bool {
+	return len(s.Ports) == 0 || slices.ContainsFunc(s.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
+}
+
 const maxUnchecked = 5
 
 // withUnchecked adds to what files lack the objects that registrations ask for and the files
@@ -199,7 +205,7 @@ func (s *Snapshot) uncheckedBackends() []string {
 			apiServices.add(state.APIService)
 			continue
 		case !has && !s.IsMissing(called) && len(s.Services) > 0:
-			if _, likely := s.LikelyService(called); !likely {
+			if _, likely := s.LikelyService(state.Service); !likely {
 				services.add(called.String())
 			}
 		case has && service.Endpoints == nil && !state.Known && haveSlices &&
