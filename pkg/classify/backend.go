@@ -172,6 +172,9 @@ func briefly(consequence, reason string) string {
 }
 
 func conversionConsequences(p *Profile) (Severity, string) {
+	if p.ServesNothing() {
+		return Critical, fmt.Sprintf("no %s is read or written, in any version%s", p.CRD.Resource, stopping(p))
+	}
 	switch p.Matcher.ConversionNeed(p.CRD) {
 	case admission.Unserved:
 		return Info, "no version of it is served, so nothing calls it"
@@ -183,11 +186,19 @@ func conversionConsequences(p *Profile) (Severity, string) {
 	case admission.ClientsConvert:
 		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion)
 	}
-	stop := "stops"
-	if p.CRD.Namespaced {
-		stop = "stop"
+	return Critical, "objects stored in another version cannot be read" + stopping(p)
+}
+
+// stopping is what stops as controllers of the control plane cannot read the objects.
+func stopping(p *Profile) string {
+	switch functions := p.Functions(); len(functions) {
+	case 0:
+		return ""
+	case 1:
+		return ": " + functions[0] + " stops"
+	default:
+		return ": " + sentence(functions, 0) + " stop"
 	}
-	return Critical, fmt.Sprintf("objects stored in another version cannot be read: %s %s", sentence(p.Functions(), 0), stop)
 }
 
 func repair(p *Profile) string {

@@ -133,6 +133,11 @@ func findMissingBundle(p *Profile) []Problem {
 	if a != nil {
 		what, consequence = "has a placeholder for a CA bundle", "the API server finds no certificate in it and makes no call"
 	}
+	follows := ""
+	if p.ServesNothing() {
+		_, consequence = consequences(p)
+		follows = ": " + consequence
+	}
 	injector := injectorOf(p.Object.Annotations)
 	if injector.name == "" {
 		return []Problem{{
@@ -141,7 +146,7 @@ func findMissingBundle(p *Profile) []Problem {
 		}}
 	}
 	return []Problem{{
-		Message: fmt.Sprintf("%s, although %s is to inject it (annotation %s) since %s", what, injector.name, injector.annotation, day(changed)),
+		Message: fmt.Sprintf("%s, although %s is to inject it (annotation %s) since %s%s", what, injector.name, injector.annotation, day(changed), follows),
 		Fix:     fmt.Sprintf("%s; and see that no GitOps tool writes caBundle back to empty: its manifest must not mention the field", injector.look),
 	}}
 }

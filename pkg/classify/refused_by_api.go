@@ -60,9 +60,18 @@ func (p *Profile) isToApply() bool { return p.Object.Applied != nil }
 // isUnserved reports whether the API server serves nothing by the CRD of a file until its
 // caBundle has a certificate. Source: kubernetes/kubernetes#124061.
 func (p *Profile) isUnserved() bool {
-	a, server := p.Webhook.Backend.Authority, p.Snapshot.Server
-	return p.Type == inventory.Conversion && a != nil && !a.Blanked && len(a.Certificates) == 0 &&
-		p.isToApply() && (!server.Known() || server.AtLeast(1, 31))
+	server := p.Snapshot.Server
+	return p.lacksCA() && p.isToApply() && (!server.Known() || server.AtLeast(1, 31))
+}
+
+// ServesNothing reports whether the API server cannot serve the CRD of a cluster, in any version: it
+// makes the client of the conversion first. Source: NewWebhookConverter in
+// k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
+func (p *Profile) ServesNothing() bool { return p.lacksCA() && !p.isToApply() }
+
+func (p *Profile) lacksCA() bool {
+	a := p.Webhook.Backend.Authority
+	return p.Type == inventory.Conversion && a != nil && !a.Blanked && len(a.Certificates) == 0
 }
 
 // invalidConversionBundle is about those that no injector is to fill in.

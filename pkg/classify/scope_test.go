@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -163,6 +164,49 @@ func TestConversionScope(t *testing.T) {
 	for _, words := range []string{"nothing calls it", "clients of versions", "gets in another version", "garbage collection", "deletion", "quota"} {
 		if said[words] < 10 {
 			t.Errorf("%q is reported %d times", words, said[words])
+		}
+	}
+}
+
+// TestConversionWithoutCA: of a CRD whose conversion has a bundle without a certificate, the API server
+// serves no version; one without a bundle is served, and one of a file not there yet.
+func TestConversionWithoutCA(t *testing.T) {
+	const unserved, unread, two = "in any version", "garbage collection", ", {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}"
+	for name, tc := range map[string]struct {
+		bundle, versions, status, created string
+		says, omits                       []string
+	}{
+		"a line break":         {"Cg==", two, "", "2025-12-01T00:00:00Z", []string{unserved, unread}, nil},
+		"no PEM":               {"aGVsbG8=", two, "", "2025-12-01T00:00:00Z", []string{unserved, unread}, nil},
+		"one version":          {"Cg==", "", "", "2025-12-01T00:00:00Z", []string{unserved, unread}, []string{"nothing calls it"}},
+		"never established":    {"Cg==", two, "status: {conditions: [{type: Established, status: \"False\"}]}", "2025-12-01T00:00:00Z", []string{unserved}, []string{unread}},
+		"no bundle":            {`""`, two, "", "2025-12-01T00:00:00Z", []string{"clients of versions"}, []string{unserved}},
+		"blanked":              {"eHh4eA==", two, "", "2025-12-01T00:00:00Z", []string{"clients of versions"}, []string{unserved}},
+		"a file not there yet": {"Cg==", two, "", "", []string{"clients of versions"}, []string{unserved}},
+	} {
+		crd := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: carts.shop.example.com, creationTimestamp: %s}
+spec:
+  group: shop.example.com
+  scope: Namespaced
+  names: {kind: Cart, plural: carts}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: %s, service: {namespace: shop, name: hook}}}}
+  versions: [{name: v1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}%s]
+%s
+`, cmp.Or(tc.created, "null"), tc.bundle, tc.versions, tc.status)
+		crd = strings.Replace(crd, "storage: false", "storage: true", 1)
+		objects, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(crd)})
+		report := evaluate(t, DefaultPolicy(), objects.Snapshot(taken))
+		p := report.Profiles[0]
+		text := Consequence(p) + "; " + strings.Join(p.Functions(), ", ")
+		missing := slices.ContainsFunc(tc.says, func(s string) bool { return !strings.Contains(text, s) })
+		if missing || slices.ContainsFunc(tc.omits, func(s string) bool { return strings.Contains(text, s) }) {
+			t.Errorf("%s: %q", name, text)
+		}
+		isReported := func(f *Finding) bool { return strings.Contains(f.Message, unserved) }
+		if want := slices.Contains(tc.says, unserved); slices.ContainsFunc(report.Findings, isReported) != want {
+			t.Errorf("%s: %v in the findings, want %v", name, !want, want)
 		}
 	}
 }

@@ -78,14 +78,15 @@ func (p *Profile) Functions() []string {
 	case p.Type != inventory.Conversion:
 		return stops(p.Matched, func(f function) bool { return f.meets(p.Matcher, p.Webhook) },
 			func(m admission.MatchedResource) string { return Scope(p, []admission.MatchedResource{m}) })
-	case p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert:
-		return nil
+	case p.ServesNothing() && p.CRD.Established, // which discovery lists
+		p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert:
+		return withoutReading(p)
 	}
-	return withoutReading(p)
+	return nil
 }
 
-// withoutReading are what controllers of the control plane no longer do, as they read all objects in
-// another version than they are stored in. Sources: core.go of kube-controller-manager, whose quota
+// withoutReading are what controllers of the control plane no longer do, as they cannot read all objects
+// in the version that they ask for. Sources: core.go of kube-controller-manager, whose quota
 // and deletion of namespaces read what is namespaced, and Run in its garbagecollector.go, which
 // waited for all resources until v1.32.
 func withoutReading(p *Profile) []string {
