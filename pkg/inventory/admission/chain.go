@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -112,20 +113,29 @@ func (c Chain) mirrorNotes() []string {
 	return []string{"this is a mirror Pod: if a mutating webhook adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses it; a matchCondition on " + corev1.MirrorPodAnnotationKey + " leaves it out"}
 }
 
-// excludedBy names the label of the namespace for which its namespaceSelector skips the
-// webhook; "" where it lacks one.
+// excludedBy names the labels of the namespace for which its namespaceSelector skips the
+// webhook, and what else of that it does not have; "" where no label is in the way.
 func (m *Matcher) excludedBy(r Request, s Step) string {
 	namespace, ok := m.Snapshot.Namespaces[r.Namespace]
 	if s.Reason != ReasonNamespaceSelector || !ok || s.Webhook.NamespaceSelector.Parsed == nil {
 		return ""
 	}
 	requirements, _ := s.Webhook.NamespaceSelector.Parsed.Requirements()
+	var has, lacks []string
 	for _, q := range requirements {
-		if value, has := namespace.Labels[q.Key()]; has && !q.Matches(labels.Set(namespace.Labels)) {
-			return fmt.Sprintf("namespace %s has the label %s=%s", r.Namespace, q.Key(), value)
+		value, ok := namespace.Labels[q.Key()]
+		switch {
+		case q.Matches(labels.Set(namespace.Labels)):
+		case ok:
+			has = append(has, "has the label "+q.Key()+"="+value)
+		default:
+			lacks = append(lacks, "lacks "+q.String())
 		}
 	}
-	return ""
+	if len(has) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("namespace %s %s", r.Namespace, strings.Join(append(has, lacks...), " and "))
 }
 
 // Budget is the worst case of a chain: how long a request waits if every

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apilabels "k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
@@ -264,6 +265,32 @@ func TestBadSelectors(t *testing.T) {
 	}
 	if len(New(s).MatchedResources(s.Webhooks[0])) == 0 {
 		t.Error("the selector excludes everything")
+	}
+}
+
+// TestExcludedBy: all is named for which the namespaceSelector skips a webhook, where a label is in
+// its way: without that label, it is still skipped for the rest.
+func TestExcludedBy(t *testing.T) {
+	revision := []metav1.LabelSelectorRequirement{
+		{Key: "istio-injection", Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: "istio.io/rev", Operator: metav1.LabelSelectorOpIn, Values: []string{"1-9-4"}},
+	}
+	for labels, want := range map[string]string{
+		"istio-injection=enabled":                    "namespace shop has the label istio-injection=enabled and lacks istio.io/rev in (1-9-4)",
+		"istio-injection=enabled,istio.io/rev=1-9-4": "namespace shop has the label istio-injection=enabled",
+		"istio-injection=enabled,istio.io/rev=1-8":   "namespace shop has the label istio-injection=enabled and has the label istio.io/rev=1-8",
+		"istio.io/rev=1-8":                           "namespace shop has the label istio.io/rev=1-8",
+		"":                                           "",
+	} {
+		w := validating("v", func(w *admissionv1.ValidatingWebhook) {
+			w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: revision}
+		})
+		namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: must.Get(apilabels.ConvertSelectorToLabelsMap(labels))(t)}}
+		m := New(inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}, Namespaces: []*metav1.PartialObjectMetadata{namespace}}.Snapshot(time.Time{}))
+		skipped := m.Chain(must.Get(m.Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "shop"}))(t)).Skipped
+		if len(skipped) != 1 || skipped[0].Detail != want {
+			t.Errorf("%s: %+v, want %q", labels, skipped, want)
+		}
 	}
 }
 
