@@ -32,6 +32,8 @@ const (
 	causeNotServed              Cause = "version-not-served"
 	causePanic                  Cause = "api-server-panic"
 	causeConversionRefused      Cause = "conversion-refused"
+	// causeUnserved is of a CRD of which nothing is served.
+	causeUnserved Cause = "crd-unserved"
 	// causeFailingOpen is of the words around an error, and none of its own.
 	causeFailingOpen Cause = "failing-open"
 )
@@ -219,7 +221,8 @@ type setting struct {
 }
 
 // settings are those that make another way out of a dead webhook. Source: pkg/controller/namespace
-// of kubernetes, pkg/controller/operators/catalog of OLM, start hooks of k8s.io/apiserver.
+// of kubernetes, pkg/controller/operators/catalog of OLM, start hooks of k8s.io/apiserver, pkg/restore of
+// Velero, pkg/operator/webhooksupportabilitycontroller of OpenShift's cluster-kube-apiserver-operator.
 var settings = []setting{
 	{
 		Regexp:     regexp.MustCompile(`NamespaceDeletionContentFailure|Failed to delete all resource types|[Dd]eletion of namespace \S+ failed`),
@@ -232,6 +235,22 @@ var settings = []setting{
 		Regexp: regexp.MustCompile(`(?i)\bPostStartHook\b|\b(?:client_ca_hook|storage_rbac|storage_scheduling)\.go\b`),
 		Note:   "The API server makes this request as it starts, and ends where it does not succeed.",
 		Fix:    "keep a copy of the configuration that names the webhook, then delete that: an API server takes requests before it is ready. Have the webhook leave out what API servers write: webhook-auditor explain control-plane-path",
+	},
+	{
+		Regexp: regexp.MustCompile(`(?i)\b(?:clear|remov|delet|updat|patch|strip|drop)\w* (?:the )?(?:[\w./-]+ )?finalizers?\b`),
+		Note:   "The object is being deleted: to take a finalizer off is an update, which the webhook checks as any other.",
+		Fix:    "give the object what the words after the colon ask for. Or have the webhook leave out objects that are being deleted, by a matchCondition: object == null || !has(object.metadata.deletionTimestamp)",
+		Causes: []Cause{causeDenied},
+	},
+	{
+		Regexp: regexp.MustCompile(`\berror restoring \S+: `),
+		Note:   "Velero waits for no Pod before it restores the objects that webhooks are called for.",
+		Fix:    "restore again once the Pods behind the webhook are ready: what is there already stays as it is. Or leave the registrations out of the first restore: --exclude-resources validatingwebhookconfigurations,mutatingwebhookconfigurations",
+		Causes: []Cause{"service-missing", causeNoEndpoints, causeRefused},
+	},
+	{
+		Regexp: regexp.MustCompile(`\bdegraded_webhook\.go`),
+		Note:   "OpenShift's operator made this call, from its own Pod and with the caBundle of the registration: no request failed by it.",
 	},
 	{
 		Regexp:     regexp.MustCompile(`existing CRs against new CRD's schema`),
@@ -291,7 +310,7 @@ var advices = map[Cause]advice{
 		Fix:     "bring the Pods back, and see whether the webhook refuses its own. Before Kubernetes 1.34 the Service needs an Endpoints object too",
 		Look:    "kubectl get endpointslices,pods",
 		Checks:  []string{"no-ready-endpoints"},
-		Related: []string{"bootstrap-deadlock", "single-endpoint"},
+		Related: []string{"bootstrap-deadlock", "install-order", "single-endpoint"},
 	},
 	"service-unroutable": {
 		Meaning: "the API server cannot call a Service of this type in its mode of routing (--enable-aggregator-routing)",
@@ -322,7 +341,7 @@ var advices = map[Cause]advice{
 	},
 	"configuration-missing": {
 		Meaning: "a controller is to fill in or read a webhook configuration that is not there. None of its webhooks is called, so that nothing is checked or changed by them",
-		Fix:     "apply the manifests of the controller's own release again: most write the CA and the rules into a configuration, and none makes it. See that no GitOps tool prunes it",
+		Fix:     "nothing, where its webhooks are turned off on purpose. Else apply the manifests of the controller's own release again: most write the CA and the rules into a configuration, and none makes it. See that no GitOps tool prunes it",
 	},
 	"injectors-overlap": {
 		Meaning: "two injectors of Istio select the same Pods, so that both are called and the sidecar may be injected twice. Most often an older revision is still installed",
@@ -604,13 +623,23 @@ var advices = map[Cause]advice{
 	},
 	"refused-by-api": {
 		Meaning: "the API server does not accept the object. The fields that are wrong follow",
-		Fix:     "correct these fields. Before the next apply: webhook-auditor audit PATH",
+		Fix:     "correct these fields. Before the next apply: webhook-auditor audit PATH. What a field takes: kubectl explain KIND.FIELD",
 		Checks:  []string{"refused-by-api"},
 	},
 	"refused-ca-bundle": {
 		Meaning: "the caBundle holds no certificate, most likely a placeholder (Cg== is an empty line). For CRDs API servers refuse it from v1.31 on",
 		Fix:     "leave caBundle out of the manifest where an injector fills it. Else put the CA certificate into it: PEM, encoded in base64 once",
 		Checks:  []string{"refused-by-api", "ca-bundle-invalid"},
+	},
+	causeUnserved: {
+		Meaning: "the API server cannot serve the CRD, in any version. Most often the caBundle of its conversion webhook holds no certificate (Cg== is an empty line)",
+		Fix:     "put the CA of the serving certificate into spec.conversion.webhook.clientConfig.caBundle of the CRD, or see why its injector does not. The API server's log has the reason",
+		Checks:  []string{"ca-bundle-invalid", "ca-bundle-missing"},
+	},
+	"unlisted-objects": {
+		Meaning: "the garbage collector or quota waits for objects that it cannot list. Before v1.32 nothing that has an owner is removed meanwhile, in the whole cluster",
+		Fix:     "see whose conversion webhook fails: webhook-auditor audit. Else see which APIService does not answer: kubectl get apiservices",
+		Checks:  []string{"ca-bundle-invalid", "ca-bundle-missing", "service-missing", "no-ready-endpoints", "service-elsewhere", "service-port-missing"},
 	},
 	"half-merged": {
 		Meaning: "a part that another writer owns stays beside what the manifest has: the caBundle of a conversion that is gone, or a url beside a service",

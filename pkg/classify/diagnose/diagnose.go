@@ -164,8 +164,10 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	case c.Kind != "":
 		return p.Type == inventory.Conversion && shows(c.Group, p.CRD.Resource.Group) &&
 			(shows(c.Kind, p.CRD.CustomKind) || shows(c.Kind, p.CRD.CustomKind+"List"))
-	case p.Type == inventory.Conversion:
-		return false
+	case c.Cause == causeUnserved:
+		return p.ServesNothing()
+	case p.Type == inventory.Conversion: // as OpenShift's operator names it
+		return c.Webhook == p.Name
 	case c.Expression != "":
 		return slices.ContainsFunc(p.MatchConditions,
 			func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })

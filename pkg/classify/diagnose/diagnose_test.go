@@ -76,6 +76,12 @@ func TestWrappers(t *testing.T) {
 		"comments": func(s string) string { return lines(s, "# ", "") },
 		"Windows":  func(s string) string { return lines(s, "", "\r") },
 		"k9s":      func(s string) string { return lines(s, "│ ", " │") },
+		"k9s, of a column": func(s string) string {
+			return "│ " + strings.ReplaceAll(broken("  Failure   True   "+s, 80), "\n", " │\n│ ") + strings.Repeat(" ", 40) + " │"
+		},
+		"a table, of a column": func(s string) string {
+			return "| " + strings.ReplaceAll(broken("     Failure   "+s, 60), "\n", " |\n| ") + " |"
+		},
 		"Terraform": func(s string) string {
 			return "╷\n" + lines("Error: "+s, "│ ", "") + "\n│\n│   with helm_release.x,\n│   on main.tf line 1\n╵"
 		},
@@ -231,6 +237,16 @@ func TestAnswers(t *testing.T) {
 		"a start hook, called":           {"backend-unreachable", `E1 client_ca_hook.go:78] Internal error occurred: failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "an API server takes requests before it is ready", "makes this request as it starts"},
 		"a start hook, denied":           {"backend-unreachable", `F1 hooks.go:203] PostStartHook "rbac/bootstrap-roles" failed: unable to initialize roles: admission webhook "healthy.example.com" denied the request: no`, 1, "", "then delete that: an API server", "makes this request as it starts"},
 		"a start hook, of no name":       {"backend-unreachable", `F1203 18:10:28 11278 hooks.go:188] PostStartHook "ca-registration" failed: unable to initialize client CA configmap: timed out waiting for the condition`, 0, "", "webhook-auditor audit PATH", ""},
+
+		"a finalizer":              {"backend-unreachable", `"failed to clear finalizers: admission webhook "healthy.example.com" denied the request: no updates are allowed"`, 1, "", "!has(object.metadata.deletionTimestamp)", "The object is being deleted"},
+		"a finalizer, of a kind":   {"backend-unreachable", `Error: error removing cart finalizer: admission webhook "healthy.example.com" denied the request: immutable`, 1, "", "!has(object.metadata.deletionTimestamp)", "The object is being deleted"},
+		"a finalizer, by its name": {"backend-unreachable", `could not remove the example.com/cleanup finalizer: admission webhook "healthy.example.com" denied the request: x`, 1, "", "!has(object.metadata.deletionTimestamp)", "The object is being deleted"},
+		"a finalizer, updated":     {"backend-unreachable", `updating finalizers of cart a: admission webhook "healthy.example.com" denied the request: x`, 1, "", "!has(object.metadata.deletionTimestamp)", "The object is being deleted"},
+		"a finalizer, no answer":   {"backend-unreachable", `unable to remove finalizer: failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "Have them drain", "The object is being deleted"},
+		"a finalizer is added":     {"backend-unreachable", `failed to add finalizer: admission webhook "healthy.example.com" denied the request: x`, 1, "", "change the object", ""},
+		"Velero restores":          {"backend-unreachable", `level=info msg="error restoring carts.shop.example.com: Internal error occurred: failed calling webhook \"healthy.example.com\": Post https://policy.policy.svc:443/m?timeout=30s: service \"policy\" not found"`, 1, "", "restore again once the Pods", "Velero waits for no Pod"},
+		"OpenShift's operator":     {"backend-unreachable", `W1 degraded_webhook.go:135] failed to connect to webhook "healthy.example.com" via service "policy.policy.svc:443": EOF`, 1, "", "", "no request failed by it"},
+		"OpenShift's, of a CRD":    {"service-missing", `W1 degraded_webhook.go:135] failed to connect to webhook "clients.example.com" via service "gone.policy.svc:443": dial tcp: lookup gone.policy.svc on 172.30.0.10:53: no such host`, 1, "", "", "no request failed by it"},
 
 		"a static manifest": {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
 	} {

@@ -160,7 +160,7 @@ var patterns = func() []sought {
 		{regexp.MustCompile(`\((MutatingWebhookConfiguration) ([^ )]+)[^)]*\) Injector refers to a control plane service that does not exist`), analyzed, nil, "service-missing"},
 		{regexp.MustCompile(`\((MutatingWebhookConfiguration) ([^ )]+)[^)]*\) Webhook overlaps with others`), analyzed, nil, "injectors-overlap"},
 		{regexp.MustCompile(`missing ((?:Mutating|Validating)WebhookConfiguration)s: ([^ ,]+)`), analyzed, nil, "configuration-missing"},
-		{regexp.MustCompile(`\b((?:mutating|validating)webhookconfiguration)s?\.admissionregistration\.k8s\.io "([^"]+)" not found`), analyzed, nil, "configuration-missing"},
+		{regexp.MustCompile(`\b((?i:(?:mutating|validating)webhookconfiguration))s?\.admissionregistration\.k8s\.io "([^"]+)" not found`), analyzed, nil, "configuration-missing"},
 		{regexp.MustCompile(`(?:Internal error occurred: )?(?:failed )?calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
 		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
@@ -191,6 +191,14 @@ var patterns = func() []sought {
 		{regexp.MustCompile(`panic'd: reflect\.Set: value of type \*structpb\.Struct`), whole, nil, causePanic},
 		{regexp.MustCompile(`Resource kind (\S+, Kind=\w+) not found\. There can be a delay between when CustomResourceDefinitions are created`), unreadable, nil, "kind-too-new"},
 		{regexp.MustCompile(`\S+ is excluded from admission webhooks; this rule will have no effect`), whole, nil, "rule-without-effect"},
+		{regexp.MustCompile(`failed to connect to webhook "([^"]+)" via service "([^"]+)"(?: with caBundle set automatically from kube-root-ca\.crt)?:`), func(c *APIServerError, groups []string) {
+			c.Webhook, c.URL = groups[1], "https://"+groups[2]
+		}, callCauses, causeOther},
+		{regexp.MustCompile(`Internal error occurred: error resolving resource`), whole, nil, causeUnserved},
+		{regexp.MustCompile(`garbage controller monitor not yet synced: ([^/ ]+)/\w+, Resource=(\w+)`), func(c *APIServerError, groups []string) {
+			c.Object, c.Detail = "crd "+groups[2]+"."+groups[1], groups[0]
+		}, nil, "unlisted-objects"},
+		{regexp.MustCompile(`unable to sync caches for (?:garbage collector|resource quota)|timed out waiting for (?:dependency graph builder|quota monitor) sync`), whole, nil, "unlisted-objects"},
 		{regexp.MustCompile(`[Tt]he conversion webhook CABundle is invalid|InvalidCABundle`), whole, nil, "ca-bundle-invalid"},
 		{regexp.MustCompile(`invalid certificate detected connecting to "([^"]+)":`), func(c *APIServerError, groups []string) {
 			c.URL, c.Detail = "https://"+groups[1], groups[0]+" "+c.Detail

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 const (
@@ -114,10 +116,11 @@ func rejoined(text string) (joined string, isCertain bool) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") || objectOfYAML.MatchString(text) {
 		return text, false
 	}
+	indentations := margins(strings.Split(text, "\n"))
 	lines := strings.Split(drawn.ReplaceAllString(text, ""), "\n")
 	width, full := 40, 0
 	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], "\r")
+		lines[i] = indentations[i] + strings.TrimRight(lines[i], "\r")
 		width = max(width, utf8.RuneCountInString(lines[i]))
 	}
 	var b strings.Builder
@@ -135,6 +138,16 @@ func rejoined(text string) (joined string, isCertain bool) {
 		}
 	}
 	return b.String(), full > 1
+}
+
+// margin is what drawn takes off the beginning of a line.
+var margin = regexp.MustCompile(`^[ \t]*(?:[╷│╵┃|>#]+[ \t]*)+`)
+
+// margins are what each line has at its beginning beyond the least: the box is drawn around all alike.
+func margins(lines []string) []string {
+	widths := lists.Map(lines, func(line string) int { return utf8.RuneCountInString(margin.FindString(line)) })
+	least := slices.Min(append(slices.DeleteFunc(slices.Clone(widths), func(n int) bool { return n == 0 }), 1<<10))
+	return lists.Map(widths, func(n int) string { return strings.Repeat(" ", max(n-least, 0)) })
 }
 
 var objectOfYAML = regexp.MustCompile(`(?m)^(?:- )?apiVersion: `)
