@@ -194,10 +194,14 @@ func opened(path string, s streams) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// ofSubresources are the kinds that one subresource alone takes, and that.
+var ofSubresources = map[string]string{"eviction.policy": "pods/eviction", "tokenrequest.authentication.k8s.io": "serviceaccounts/token"}
+
 // qualified names the object's kind as kubectl takes it: "deployment.apps".
 func qualified(object map[string]any) string {
 	kind := schema.FromAPIVersionAndKind(stringOf(object, "apiVersion"), stringOf(object, "kind"))
-	return strings.ToLower(kind.GroupKind().String())
+	name := strings.ToLower(kind.GroupKind().String())
+	return cmp.Or(ofSubresources[name], name)
 }
 
 func stringOf(object map[string]any, key string) string {

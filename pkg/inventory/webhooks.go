@@ -216,23 +216,30 @@ const ownTool = "webhook-auditor"
 // outranking the others.
 var ownerMarks = []struct{ tool, label, namespace string }{
 	{"olm", "olm.owner", "olm.owner.namespace"},
+	{"olm", "olm.operatorframework.io/owner-name", ""},
 	{"argocd", "argocd.argoproj.io/instance", ""},
 	{"argocd", "argocd.argoproj.io/tracking-id", ""},
 	{"flux", "kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"},
 	{"flux", "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
+	{"fleet", "fleet.cattle.io/bundle-name", "fleet.cattle.io/bundle-namespace"},
 	{"fleet", "objectset.rio.cattle.io/id", ""},
+	{"k3s", "objectset.rio.cattle.io/owner-name", "objectset.rio.cattle.io/owner-namespace"},
+	{"kubectl", "applyset.kubernetes.io/part-of", ""},
 	{"kapp", "kapp.k14s.io/app", ""},
 	{"helm", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
 }
 
-// markedOwners are the owners by their marks. What Flux or Fleet installs as a release of Helm has
-// the marks of both.
+// asReleases are the marks of those that install as a release of Helm, whose marks are there too.
+var asReleases = []string{"helm.toolkit.fluxcd.io/name", "objectset.rio.cattle.io/id", "fleet.cattle.io/bundle-name", "olm.operatorframework.io/owner-name"}
+
+// markedOwners are the owners by their marks.
 func markedOwners(m *metav1.ObjectMeta) []Owner {
 	var out []Owner
 	for _, mark := range ownerMarks {
 		name, _, _ := strings.Cut(cmp.Or(m.Labels[mark.label], m.Annotations[mark.label]), ":") // a tracking-id is "app:group/Kind:namespace/name"
 		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == mark.tool })
-		released := mark.tool == "helm" && (m.Labels["helm.toolkit.fluxcd.io/name"] != "" || m.Annotations["objectset.rio.cattle.io/id"] != "")
+		released := mark.tool == "helm" && slices.ContainsFunc(asReleases,
+			func(mark string) bool { return m.Labels[mark]+m.Annotations[mark] != "" })
 		if name != "" && !found && !released {
 			out = append(out, Owner{
 				Tool: mark.tool, Name: name, Namespace: cmp.Or(m.Labels[mark.namespace], m.Annotations[mark.namespace]),

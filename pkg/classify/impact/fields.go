@@ -198,9 +198,15 @@ func (p webhookPair) notCompared() []string {
 
 func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }
 
-// crdVersionsText are the versions that are served, and the one that is stored.
+// crdVersionsText are the versions that are served, the one that is stored, and those that are kept
+// for what was stored in them.
 func crdVersionsText(w *inventory.Webhook) string {
-	return fmt.Sprintf("%s, stored in %s", some(w.CRD.ServedVersions()), w.CRD.StorageVersion)
+	served := w.CRD.ServedVersions()
+	out := fmt.Sprintf("%s, stored in %s", some(served), w.CRD.StorageVersion)
+	if kept := difference(w.CRD.VersionNames(), served); len(kept) > 0 {
+		out += fmt.Sprintf(", with %s not served", some(kept))
+	}
+	return out
 }
 
 func policyMeaning(p webhookPair) string {

@@ -130,7 +130,8 @@ func compile(text sourceText) *program {
 	if issues.Err() != nil {
 		return &program{err: issue(issues)}
 	}
-	if text.kind != expressionOfPolicy && !ast.OutputType().IsExactType(cel.BoolType) {
+	isOpen := text.kind == conditionOfPolicy && ast.OutputType().IsExactType(cel.DynType) // as a variable is here
+	if text.kind != expressionOfPolicy && !isOpen && !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
 	p := &program{}

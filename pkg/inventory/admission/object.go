@@ -148,13 +148,13 @@ func nativeLabels(l labelSet) map[string]any {
 }
 
 // fields are those of a file that reach the stage: the status only in a request to
-// that subresource, which takes nothing else.
+// that subresource, which takes nothing else, and of a Scale all but that.
 func fields(file map[string]any, subresource string, stage stage) map[string]any {
 	out := maps.Clone(file)
 	if subresource != "status" {
 		delete(out, "status")
 	}
-	if stage.prepared {
+	if stage.prepared && stage.Kind.Kind != scaleKind {
 		maps.DeleteFunc(out, func(key string, _ any) bool { return key != "status" })
 	}
 	return out

@@ -266,7 +266,7 @@ func (m *Matcher) otherKind(r Request, object map[string]any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("reading the object: it is a %s, and %s takes a %s: leave RESOURCE out, or name a file with a %s", kind, r.Resource, r.Kind.Kind, r.Kind.Kind)
+	return fmt.Errorf("reading the object: its kind is %s, and %s takes %s: leave RESOURCE out, or name a file with that", kind, r.Resource, r.Kind.Kind)
 }
 
 // version is that of the API in which the request is made: that of its object, unless another

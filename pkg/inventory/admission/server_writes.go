@@ -30,7 +30,11 @@ type ServerWrite struct {
 	Source string
 }
 
-var writes = []Operation{Create, Update}
+var (
+	writes = []Operation{Create, Update}
+	// rewrites are those of what is made anew where it cannot be changed, or goes with a release.
+	rewrites = []Operation{Create, Update, Delete}
+)
 
 const (
 	atStart = "at its start"
@@ -44,14 +48,14 @@ const (
 var ServerWrites = []ServerWrite{
 	{inventory.ResourceNamed("namespaces"), "", []Operation{Create}, atStart, "the system namespaces are missing", "pkg/controlplane/controller/systemnamespaces"},
 	{inventory.ResourceNamed("clusterroles.rbac.authorization.k8s.io"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{inventory.ResourceNamed("clusterrolebindings.rbac.authorization.k8s.io"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("clusterrolebindings.rbac.authorization.k8s.io"), "", rewrites, atStart, noStart, "pkg/registry/rbac/rest"},
 	{inventory.ResourceNamed("roles.rbac.authorization.k8s.io"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{inventory.ResourceNamed("rolebindings.rbac.authorization.k8s.io"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("rolebindings.rbac.authorization.k8s.io"), metav1.NamespaceSystem, rewrites, atStart, noStart, "pkg/registry/rbac/rest"},
 	{inventory.ResourceNamed("roles.rbac.authorization.k8s.io"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{inventory.ResourceNamed("rolebindings.rbac.authorization.k8s.io"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("rolebindings.rbac.authorization.k8s.io"), metav1.NamespacePublic, rewrites, atStart, noStart, "pkg/registry/rbac/rest"},
 	{inventory.ResourceNamed("priorityclasses.scheduling.k8s.io"), "", []Operation{Create}, atStart, noStart, "pkg/registry/scheduling/rest"},
-	{inventory.ResourceNamed("flowschemas.flowcontrol.apiserver.k8s.io"), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
-	{inventory.ResourceNamed("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
+	{inventory.ResourceNamed("flowschemas.flowcontrol.apiserver.k8s.io"), "", rewrites, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
+	{inventory.ResourceNamed("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"), "", rewrites, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
 	{inventory.ResourceNamed("flowschemas.flowcontrol.apiserver.k8s.io/status"), "", []Operation{Update}, inUse, "their status is stale", "k8s.io/apiserver pkg/util/flowcontrol"},
 	{inventory.ResourceNamed("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io/status"), "", []Operation{Update}, inUse, "their status is stale", "pkg/registry/flowcontrol"},
 	{inventory.ResourceNamed("servicecidrs.networking.k8s.io"), "", writes, atStart, noStart, "pkg/controlplane/controller/defaultservicecidr, v1.33"},
@@ -59,11 +63,11 @@ var ServerWrites = []ServerWrite{
 	{inventory.ResourceNamed("ipaddresses.networking.k8s.io"), "", []Operation{Create, Delete}, "for each Service with a cluster IP", "no new Service gets a cluster IP", "pkg/registry/core/service/ipallocator, v1.33"},
 	{inventory.ResourceNamed("services"), metav1.NamespaceDefault, writes, atStart, "Pods of a new cluster do not find the API server", "pkg/controlplane/controller/kubernetesservice"},
 	{inventory.ResourceNamed("endpoints"), metav1.NamespaceDefault, writes, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
-	{inventory.ResourceNamed("endpointslices.discovery.k8s.io"), metav1.NamespaceDefault, []Operation{Create, Update, Delete}, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
-	{inventory.ResourceNamed("configmaps"), metav1.NamespaceSystem, writes, atStart, "aggregated API servers trust no request", "pkg/controlplane/controller/clusterauthenticationtrust, …/legacytokentracking"},
-	{inventory.ResourceNamed("leases.coordination.k8s.io"), metav1.NamespaceSystem, []Operation{Create, Update, Delete}, atStart, "it counts as gone", "pkg/controlplane/apiserver, identity leases"},
-	{inventory.ResourceNamed("leasecandidates.coordination.k8s.io"), metav1.NamespaceSystem, []Operation{Update}, inUse, "no leader is chosen", "pkg/controlplane/controller/leaderelection"},
-	{inventory.ResourceNamed("apiservices.apiregistration.k8s.io"), "", []Operation{Create, Update, Delete}, atStart, noStart, "k8s.io/kube-aggregator pkg/controllers/autoregister"},
+	{inventory.ResourceNamed("endpointslices.discovery.k8s.io"), metav1.NamespaceDefault, rewrites, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
+	{inventory.ResourceNamed("configmaps"), metav1.NamespaceSystem, rewrites, atStart, "aggregated API servers trust no request", "pkg/controlplane/controller/clusterauthenticationtrust, …/legacytokentracking"},
+	{inventory.ResourceNamed("leases.coordination.k8s.io"), metav1.NamespaceSystem, rewrites, atStart, "it counts as gone", "pkg/controlplane/apiserver, identity leases"},
+	{inventory.ResourceNamed("leasecandidates.coordination.k8s.io"), metav1.NamespaceSystem, []Operation{Update, Delete}, inUse, "no leader is chosen", "pkg/controlplane/controller/leaderelection"},
+	{inventory.ResourceNamed("apiservices.apiregistration.k8s.io"), "", rewrites, atStart, noStart, "k8s.io/kube-aggregator pkg/controllers/autoregister"},
 	{inventory.ResourceNamed("apiservices.apiregistration.k8s.io/status"), "", []Operation{Update}, inUse, "APIs count as they were", "k8s.io/kube-aggregator pkg/controllers/status"},
 	{inventory.ResourceNamed("customresourcedefinitions.apiextensions.k8s.io/status"), "", []Operation{Update}, "for each new CRD", "it is not served", "k8s.io/apiextensions-apiserver pkg/controller"},
 	{inventory.ResourceNamed("storageversions.internal.apiserver.k8s.io"), "", writes, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
