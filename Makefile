@@ -11,12 +11,15 @@ DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
 # once more for tests, with cgo, and link some of them with the C linker.
 export CGO_ENABLED := 0
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
-# A loaded machine takes longer than Go's ten minutes for a package.
-GOTEST  := $(GO) test -timeout 60m
+# A loaded machine takes longer than Go's ten minutes for a package. "make lint" vets, all that is imported too.
+GOTEST  := $(GO) test -timeout 60m -vet=off
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
 .PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults e2e-fleet mutants e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
+
+# Compilers and tests leave much garbage: collected less often, they take a sixth less.
+build test: export GOGC = 400
 
 build: ## the binary, static, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -121,7 +124,7 @@ e2e-node-worst: build node-programs
 		$(GOTEST) -count=1 -p 1 -tags node -run 'Left|Installed|NothingLeaves|KilledHolder|Departure/drained|StopsFunctions/(configmaps|serviceaccounts)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
 
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
-	cd e2e && nice $(GOTEST) -count=1 -tags contributing ./suites/contributing
+	cd e2e && $(GO) vet -tags contributing ./suites/contributing && nice $(GOTEST) -count=1 -tags contributing ./suites/contributing
 
 # What is compared with is compiled once for each of its versions: that takes minutes.
 bin/bench-peers: e2e/bench/peers/build.sh $(wildcard e2e/bench/peers/*/go.mod)

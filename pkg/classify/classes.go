@@ -57,8 +57,9 @@ func defaultClasses() map[Class][]inventory.Resource {
 		kinds[s.Resource] = s.Kind
 	}
 	for class, names := range classKinds {
+		classified := strings.Fields(names)
 		for _, s := range served {
-			if slices.Contains(strings.Fields(names), s.Kind) && (s.Subresource == "" || kinds[s.Parent()] != s.Kind) {
+			if slices.Contains(classified, s.Kind) && (s.Subresource == "" || kinds[s.Parent()] != s.Kind) {
 				out[class] = append(out[class], s.Resource)
 			}
 		}
