@@ -45,40 +45,43 @@ func TestCallReviews(t *testing.T) {
 	w.Hooks.Behave("/refused", webhook.Behaviour{Deny: "because"})
 	testenv.Eventually(t, func() error { return w.Refused(t, b.Namespace, "because") })
 	mapper := restmapper.NewDiscoveryRESTMapper(testenv.Get(restmapper.GetAPIGroupResources(w.Kube.Discovery()))(t))
-	for i, object := range testenv.Get(apply.Objects(testenv.Get(os.ReadFile("testdata/objects.yaml"))(t)))(t) {
+	client := func(object *unstructured.Unstructured) dynamic.ResourceInterface {
 		kind := object.GroupVersionKind()
 		mapping := testenv.Get(mapper.RESTMapping(kind.GroupKind(), kind.Version))(t)
-		var stored dynamic.ResourceInterface = w.Dynamic.Resource(mapping.Resource)
-		if mapping.Scope.Name() == "namespace" {
-			stored = w.Dynamic.Resource(mapping.Resource).Namespace(b.Namespace)
-			object.SetNamespace(b.Namespace)
+		if mapping.Scope.Name() != "namespace" {
+			return w.Dynamic.Resource(mapping.Resource)
 		}
+		object.SetNamespace(b.Namespace)
+		return w.Dynamic.Resource(mapping.Resource).Namespace(b.Namespace)
+	}
+	call := func(title, operation string, object *unstructured.Unstructured) {
+		for _, deny := range []string{"", "because"} {
+			w.Hooks.Behave("/refused", webhook.Behaviour{Deny: deny})
+			w.compareReviews(t, fmt.Sprintf("%s: %s, denied %t", title, operation, deny != ""), operation, object, deny != "")
+		}
+		w.Hooks.Behave("/refused", webhook.Behaviour{})
+	}
+	for i, object := range testenv.Get(apply.Objects(testenv.Get(os.ReadFile("testdata/objects.yaml"))(t)))(t) {
+		stored, title := client(object), fmt.Sprint(i, ": ", object.GroupVersionKind())
 		if object.GetName() == "" && object.GetGenerateName() == "" {
 			object.SetName("called")
 		}
-		call := func(operation string, object *unstructured.Unstructured) {
-			for _, deny := range []string{"", "because"} {
-				w.Hooks.Behave("/refused", webhook.Behaviour{Deny: deny})
-				w.compareReviews(t, fmt.Sprintf("%d: %s %s, denied %t", i, operation, kind, deny != ""), operation, object, deny != "")
-			}
-			w.Hooks.Behave("/refused", webhook.Behaviour{})
-		}
-		call("create", object)
+		call(title, "create", object)
 		if os.Getenv("OBJECTS") == "" && i%5 > 0 || object.GetName() == "" {
 			continue
 		}
-		call("apply", object)
+		call(title, "apply", object)
 		current, err := stored.Create(t.Context(), object, metav1.CreateOptions{FieldManager: "other"})
 		if err != nil {
-			t.Logf("%d: %s: %v", i, kind, err)
+			t.Logf("%s: %v", title, err)
 			continue
 		}
 		changed := object.DeepCopy()
 		changed.SetName(current.GetName())
 		changed.SetLabels(map[string]string{"changed": "yes"})
-		call("update", changed)
-		call("apply", changed)
-		call("delete", changed)
+		for _, operation := range []string{"update", "apply", "delete"} {
+			call(title, operation, changed)
+		}
 		err = stored.Delete(t.Context(), current.GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 		if err == nil {
 			_, err = stored.Patch(t.Context(), current.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -86,6 +89,11 @@ func TestCallReviews(t *testing.T) {
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
+	}
+	for pair := range slices.Chunk(testenv.Get(apply.Objects(testenv.Get(os.ReadFile("testdata/applied.yaml"))(t)))(t), 2) {
+		testenv.Get(client(pair[0]).Create(t.Context(), pair[0], metav1.CreateOptions{FieldManager: "other"}))(t)
+		client(pair[1])
+		call("merged "+pair[0].GetKind(), "apply", pair[1])
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -167,19 +168,20 @@ func (r CalledRequest) WithIgnoreRules() CalledRequest {
 		r.Notes = append(r.Notes, "nothing to ignore: no webhook and no policy changes the object")
 		return r
 	}
-	argo := map[string]any{"group": r.kind.Group, "kind": r.kind.Kind}
+	target := map[string]any{"group": r.kind.Group, "kind": r.kind.Kind}
+	argo := maps.Clone(target)
 	for key, paths := range map[string][]string{"jsonPointers": pointers, "jqPathExpressions": queries} {
 		if len(paths) > 0 {
 			argo[key] = paths
 		}
 	}
-	target := map[string]any{"kind": r.kind.Kind}
-	if r.kind.Group != "" {
-		target["group"] = r.kind.Group
+	if r.kind.Group == "" {
+		delete(target, "group")
 	}
+	flux := map[string]any{"paths": all, "target": target}
 	for _, rule := range []any{
 		map[string]any{"ignoreDifferences": []any{argo}, "syncPolicy": map[string]any{"syncOptions": []string{"RespectIgnoreDifferences=true"}}},
-		map[string]any{"driftDetection": map[string]any{"mode": "enabled", "ignore": []any{map[string]any{"paths": all, "target": target}}}},
+		map[string]any{"driftDetection": map[string]any{"mode": "enabled", "ignore": []any{flux}}},
 	} {
 		text, _ := yaml.Marshal(rule) // texts alone
 		r.Ignore = append(r.Ignore, string(text))

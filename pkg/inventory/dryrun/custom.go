@@ -1,9 +1,6 @@
 package dryrun
 
 import (
-	"fmt"
-	"slices"
-
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -11,23 +8,20 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 )
 
 // SchemaOf is the schema of a version of a custom resource; nil where the version has none.
 func SchemaOf(crd *v1.CustomResourceDefinition, version string) (*structuralschema.Structural, error) {
-	hasName := func(v v1.CustomResourceDefinitionVersion) bool { return v.Name == version }
-	i := slices.IndexFunc(crd.Spec.Versions, hasName)
-	if i < 0 || crd.Spec.PreserveUnknownFields {
-		return nil, nil
+	internal := &apiextensions.CustomResourceDefinition{}
+	err := v1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil)
+	if err != nil || crd.Spec.PreserveUnknownFields {
+		return nil, err
 	}
-	written := ptr.Deref(crd.Spec.Versions[i].Schema, v1.CustomResourceValidation{})
-	internal := &apiextensions.CustomResourceValidation{}
-	err := v1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(&written, internal, nil)
-	if err != nil {
-		return nil, fmt.Errorf("reading the schema of %s: %w", crd.Name, err)
+	written, err := apiextensions.GetSchemaForVersion(internal, version)
+	if err != nil || written == nil {
+		return nil, err
 	}
-	return structuralschema.NewStructural(internal.OpenAPIV3Schema)
+	return structuralschema.NewStructural(written.OpenAPIV3Schema)
 }
 
 // pruned is a custom resource without the fields that its schema lacks, as the API server decodes

@@ -199,14 +199,7 @@ func setComputed(v any) {
 		}
 	case *corev1.Namespace:
 		if o.Name != "" {
-			o.Labels = labelled(o.Labels, map[string]string{corev1.LabelMetadataName: o.Name})
-		}
-	case *corev1.ReplicationController:
-		if o.Spec.Template != nil && len(o.Spec.Selector) == 0 {
-			o.Spec.Selector = o.Spec.Template.Labels
-		}
-		if o.Spec.Template != nil && len(o.Labels) == 0 {
-			o.Labels = o.Spec.Template.Labels
+			o.Labels = filled(o.Labels, map[string]string{corev1.LabelMetadataName: o.Name})
 		}
 	case *appsv1.StatefulSetSpec:
 		for i := range o.VolumeClaimTemplates {
@@ -215,15 +208,6 @@ func setComputed(v any) {
 	case *batchv1.Job:
 		if len(o.Labels) == 0 {
 			o.Labels = o.Spec.Template.Labels
-		}
-	case *corev1.NodeStatus:
-		if o.Allocatable == nil {
-			o.Allocatable = o.Capacity
-		}
-	case *corev1.LimitRangeItem:
-		if o.Type == corev1.LimitTypeContainer {
-			o.Default = filled(o.Default, o.Max)
-			o.DefaultRequest = filled(filled(o.DefaultRequest, o.Default), o.Min)
 		}
 	}
 }
@@ -252,18 +236,9 @@ func setContainer(c *corev1.Container, hostNetwork bool) {
 	}
 }
 
-// filled is a list of resources with those that it lacks.
-func filled(list, more corev1.ResourceList) corev1.ResourceList {
-	out := maps.Clone(more)
-	if out == nil {
-		out = corev1.ResourceList{}
-	}
-	maps.Copy(out, list)
-	return out
-}
-
-func labelled(labels, more map[string]string) map[string]string {
-	out := maps.Clone(more)
-	maps.Copy(out, labels)
+// filled is a map with what it lacks of another one.
+func filled[M ~map[K]V, K comparable, V any](m, other M) M {
+	out := maps.Clone(other)
+	maps.Copy(out, m)
 	return out
 }
