@@ -182,6 +182,11 @@ func setComputed(v any) {
 		if *o == (corev1.VolumeSource{}) {
 			o.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		}
+	case *corev1.ServiceSpec:
+		isOfCluster := o.Type == "" || o.Type == corev1.ServiceTypeClusterIP
+		if isOfCluster && len(o.ExternalIPs) > 0 && o.ExternalTrafficPolicy == "" {
+			o.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+		}
 	case *corev1.ServicePort:
 		if o.TargetPort == intstr.FromInt32(0) || o.TargetPort == intstr.FromString("") {
 			o.TargetPort = intstr.FromInt32(o.Port)
