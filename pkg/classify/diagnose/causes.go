@@ -270,8 +270,11 @@ func settingOf(around string) *setting {
 	return nil
 }
 
+// ofMissing are words of an object that another one names: the backend works that looked for it.
+var ofMissing = regexp.MustCompile(`(?i)\b(?:not found|does not exist)\b`)
+
 // ownFailure are words by which a backend denies requests as it failed itself.
-var ownFailure = regexp.MustCompile(`(?i)\bfrom (?:\w+ )?cache\b|\bcaches? .*sync|unsupported (?:webhook )?operation|failed to (?:get|list|fetch)|error to get|context deadline exceeded|connection refused|no such host|too many requests|unexpected end of JSON|signal: killed|no kind "\w+" is registered|unable to decode|nil pointer|\bpanic\b|failed calling webhook|conversion webhook for|i/o timeout|TLS handshake|rate limiter`)
+var ownFailure = regexp.MustCompile(`(?i)\bfrom (?:\w+ )?cache\b|\b(?:caches?|informers?)\b.*sync|\bcaches? (?:is |are |was )?not\b|\bnot cached\b|unsupported (?:webhook )?operation|(?:failed to|could not|unable to) (?:get|list|fetch|retrieve|reach|connect)|error to get|error (?:getting|listing|fetching|retrieving|looking up)|cannot (?:get|list|watch) resource "|could not find the requested resource|shutting down|context deadline exceeded|connection refused|no such host|too many requests|unexpected end of JSON|signal: killed|no kind "\w+" is registered|unable to decode|nil pointer|\bpanic\b|failed calling webhook|conversion webhook for|i/o timeout|TLS handshake|rate limiter`)
 
 // advice is what a Cause means, and the way out of it where no finding has
 // a better one.

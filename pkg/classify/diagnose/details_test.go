@@ -60,13 +60,25 @@ func TestDetails(t *testing.T) {
 // TestFixes: the first step depends on the words of a denial.
 func TestFixes(t *testing.T) {
 	for words, fix := range map[string]string{
-		`unsupported webhook operation UPDATE`:                                   "look at the log",
-		`no kind "Eviction" is registered for version "policy/v1" in scheme "x"`: "look at the log",
-		`Internal error occurred: failed calling webhook "x.y.z": EOF`:           "look at the log",
-		`error: signal: killed`:                                                  "look at the log",
-		`failed to list pods: context deadline exceeded`:                         "look at the log",
-		`the size of the cache has to be a quantity`:                             "change the object",
-		`spec.template: Required value`:                                          "change the object",
+		`unsupported webhook operation UPDATE`:                                     "look at the log",
+		`no kind "Eviction" is registered for version "policy/v1" in scheme "x"`:   "look at the log",
+		`Internal error occurred: failed calling webhook "x.y.z": EOF`:             "look at the log",
+		`error: signal: killed`:                                                    "look at the log",
+		`failed to list pods: context deadline exceeded`:                           "look at the log",
+		`Namespace is not cached in OPA`:                                           "look at the log",
+		`the cache is not started, can not read objects`:                           "look at the log",
+		`informers not synced`:                                                     "look at the log",
+		`policy cache not ready`:                                                   "look at the log",
+		`could not reach the license server`:                                       "look at the log",
+		`error looking up owner: the server could not find the requested resource`: "look at the log",
+		`server is shutting down`:                                                  "look at the log",
+		`pods "x" is forbidden: User "system:serviceaccount:a:a" cannot get resource "pods" in API group ""`: "look at the log",
+		`unable to fetch Secret shop/x: secrets "x" not found`:                                               "change the object",
+		`failed to get class: storageclasses "fast" not found`:                                               "change the object",
+		`could not get the owner: it does not exist`:                                                         "change the object",
+		`spec.storage cannot get smaller`:                                                                    "change the object",
+		`the size of the cache has to be a quantity`:                                                         "change the object",
+		`spec.template: Required value`:                                                                      "change the object",
 	} {
 		denied := Parse(`admission webhook "w.example.com" denied the request: ` + words)
 		if a := FromMessage(denied[0]); !strings.HasPrefix(a.Fix, fix) {

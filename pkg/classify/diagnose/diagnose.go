@@ -93,14 +93,14 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
 	if slices.Contains([]Cause{causeDenied, causeMirrorPod, causeEvictionDenied}, c.Cause) &&
-		ownFailure.MatchString(c.Detail) {
+		ownFailure.MatchString(c.Detail) && !ofMissing.MatchString(c.Detail) {
 		a.Notes = append(a.Notes, "Its words are of a failure of the backend itself, not of the object: look at its log.")
 		if c.Cause != causeMirrorPod && a.Explaining == 0 {
 			a.Fix = advices[causeServerError].Fix
 		}
 	}
 	if c.WentOn {
-		a.Notes = append(a.Notes, "The API server failed open: the request went on without the webhook.")
+		a.Notes = append(a.Notes, "The API server failed open: the request went on without the webhook. What was created then stays as it is: create it anew once the webhook answers.")
 	}
 	a.Notes = append(a.Notes, readyElsewhere(c.Cause, callers)...)
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
