@@ -552,6 +552,11 @@ var expectations = []expectation{
 	{"two minutes of each thirty fail", "WebhookCallsFailing", spell(2, 30), 1, 1, 50, 60, 190, 240, 240},
 	{"a policy refuses for twelve minutes", "WebhookPolicyConfigErrors", refusedFor(12), 1, 1, 50, 151, 0, 0, 150},
 	{"a policy refuses for eighteen minutes", "WebhookPolicyConfigErrors", refusedFor(18), 1, 1, 50, 70, 78, 78, 150},
+	{"a policy refuses ninety requests each hour", "WebhookPolicyConfigErrors", refusedEachHour(90), 1, 1, 50, 240, 244, 250, 250},
+	{"a policy refuses four requests, four and ninety", "WebhookPolicyConfigErrors", refusedEachHour(4, 4, 90), 1, 1, 50, 240, 244, 244, 250},
+	{"a policy refuses ninety requests, two and ninety", "WebhookPolicyConfigErrors", refusedEachHour(90, 2, 90), 1, 1, 50, 251, 0, 0, 250},
+	{"a policy lets ninety requests pass each hour", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + eachHourOf(90)(m) })}, 1, 1, 50, 240, 244, 250, 250},
+	{"a policy lets requests pass for 13 minutes after hours", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + 5*min(max(m-300, 0), 13) })}, 1, 1, 50, 351, 0, 0, 350},
 	{"manifests cannot be read for eight minutes", "WebhookManifestsNotReloaded", unreadFor(8), 1, 1, 50, 151, 0, 0, 150},
 	{"manifests cannot be read, scraped each two minutes", "WebhookManifestsNotReloaded", unreadFor(30), 2, 1, 50, 70, 76, 90, 150},
 	{"manifests cannot be read for twelve minutes", "WebhookManifestsNotReloaded", unreadFor(12), 1, 1, 50, 70, 72, 77, 150},
@@ -730,6 +735,18 @@ func storm(perMinute, minutes int) []trace {
 func refusedByPolicy(instance string, requests, perMinutes int) trace {
 	return counts(plugins+`{instance="`+instance+`",name="ValidatingAdmissionPolicy",type="validate",operation="CREATE",rejected="true"}`,
 		func(m int) int { return 5 + max(m-60, 0)/perMinutes*requests })
+}
+
+// eachHourOf are so many at once each hour, one number for each hour from the first on.
+func eachHourOf(requests ...int) func(int) int {
+	return summed(func(m int) int {
+		return oneIn(60)(m) * duringMinutes(60, 1000, func(m int) int { return requests[(m/60-1)%len(requests)] })(m)
+	})
+}
+
+// refusedEachHour are such requests.
+func refusedEachHour(requests ...int) []trace {
+	return []trace{counts(refusedByPolicy("a", 1, 1).series, func(m int) int { return 5 + eachHourOf(requests...)(m) })}
 }
 
 // refusedFor are six such requests a minute, for some minutes, unreadFor an API server that cannot read its manifests.

@@ -53,12 +53,14 @@ var policyRecords = []RecordingRule{
 		label_replace(last_over_time(` + promql.Validations + `{enforcement_action="allow"}[5m]), "failure", "open", "", "")
 		or label_replace(last_over_time(` + promql.Mutations + `{error_type!="no_error"}[5m]), "failure", "mutation", "", "")`},
 	{
-		// They grew in the last 15 minutes and in the 15 before as well, or in three slots of the
-		// six hours, and seldom. It begins while they do.
+		// They grew in the last 15 minutes and in the 15 before as well, or in three of six hours; or in three
+		// slots of the six hours, and seldom. It begins while they do.
 		Name: policiesFailing, Asks: "How often did they grow in six hours, where they do again and again?",
 		Expr: strings.NewReplacer("COUNTER", policiesFailed, "BY", "(policy, policy_binding, failure)", "FAILING", policiesFailing).Replace(`
 			sum by BY (increase(COUNTER[6h])) > 0 and on BY (
-				sum by BY (increase(COUNTER[15m])) > 0 and on BY sum by BY (increase(COUNTER[15m] offset 15m)) > 0
+				sum by BY (increase(COUNTER[15m])) > 0 and on BY (
+					sum by BY (increase(COUNTER[15m] offset 15m)) > 0 or on BY count_over_time((sum by BY (increase(COUNTER[65m])) > 0)[6h:1h]) >= 3
+				)
 				or on BY (
 					sum by BY (increase(COUNTER[2h])) > 0
 					and on BY count_over_time((sum by BY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
@@ -68,11 +70,12 @@ var policyRecords = []RecordingRule{
 	},
 }
 
-// brokenPolicies is how many requests were refused so in 10 minutes, where it was several for 15 and
-// goes on: nothing begins whose cause has ended. Or it is the most of the last hour, where there were some in
+// brokenPolicies is how many requests were refused so in 10 minutes, where it was several for 15, or in three of
+// six hours, and goes on: nothing begins whose cause has ended. Or it is the most of the last hour, where there were some in
 // three slots of six hours, a quarter of an hour ago already, and never many.
 var brokenPolicies = strings.ReplaceAll(`
-	BROKEN > 0.85 * max_over_time(BROKEN[5m]) and count_over_time((BROKEN > 2.5)[18m:1m]) >= 14
+	BROKEN > 0.85 * max_over_time(BROKEN[5m])
+	and (count_over_time((BROKEN > 2.5)[18m:1m]) >= 14 or count_over_time((max_over_time(BROKEN[1h]) > 2.5)[6h:1h]) >= 3)
 	or on (plugin) (
 		max_over_time(BROKEN[1h])
 		and on (plugin) count_over_time((BROKEN > 0.7)[6h:9m] offset 15m) >= 3
