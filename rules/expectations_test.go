@@ -327,6 +327,8 @@ func twoInThree(minute int) int { return min(minute%3, 1) }
 
 func thriceInFour(minute int) int { return min(minute%4, 1) }
 
+func threeInFive(minute int) int { return 1 - minute%5/3 }
+
 // waitFor are requests that wait for so many seconds, for the admission of Pods or for conversions.
 func waitFor(requests func(int) int, seconds float64, converted bool) []trace {
 	const ofPods = `{instance="a",verb="POST",group="",resource="pods",subresource=""`
@@ -605,6 +607,8 @@ var expectations = []expectation{
 	{"five slow calls in hours", "WebhookSlow", slowly(1, oneIn(10), atMinutes(1, 60, 100, 140, 180, 220)), 1, 1, 50, 130, 240, 285, 285},
 	{"three slow calls, twice", "WebhookSlow", slowly(1, then(oneIn(20), 61, then(often(3), 62, then(oneIn(20), 121, then(often(3), 122, oneIn(20))))), atMinutes(3, 61, 121)), 1, 1, 50, 241, 0, 0, 240},
 	{"three quick calls in half an hour", "WebhookSlow", slowly(1, oneIn(10), duringMinutes(60, 180, oneIn(10))), 1, 1, 50, 60, 185, 240, 240},
+	{"four quick calls in half an hour", "WebhookSlow", slowly(1, oneIn(8), duringMinutes(60, 180, oneIn(8))), 1, 1, 50, 60, 185, 240, 240},
+	{"a call each twenty minutes is slow, of three in five", "WebhookSlow", slowly(1, threeInFive, duringMinutes(60, 1000, oneIn(20))), 1, 1, 50, 140, 158, 200, 200},
 	{"fifteen quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(3)), duringMinutes(60, 180, oneIn(10))), 1, 1, 50, 60, 175, 205, 205},
 	{"three slow calls in hours", "WebhookSlow", slowly(1, func(m int) int { return oneIn(10)(m) + atMinutes(1, 61, 101, 141)(m) }, atMinutes(1, 61, 101, 141)), 1, 1, 50, 241, 0, 0, 240},
 	{"three slow calls each five minutes", "WebhookSlow", slowly(1, often(10), duringMinutes(60, 1000, func(m int) int { return 3 * oneIn(5)(m) })), 1, 1, 50, 60, 85, 150, 150},
@@ -1144,6 +1148,7 @@ var silences = []silence{
 	{"thirty quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(6)), duringMinutes(60, 180, oneIn(10))), 179, 195, 206},
 	{"a policy that refused fifteen requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 15, 60, 70, 80)[:1], 90, 125, 200},
 	{"a policy that let fifteen requests pass three times", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(15, 60, 75, 90))(m) })}, 95, 140, 200},
+	{"a backend that is called each two minutes is up after its fourth spell", "WebhookFailingClosed", append(partly(oneIn(2), func(m int) int { return oneIn(2)(m) * inSpells(8, 1, 0)(m) }), foundInSpells), 142, 152, 159},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
 }
 
