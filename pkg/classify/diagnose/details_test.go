@@ -42,6 +42,10 @@ func TestDetails(t *testing.T) {
 			t.Errorf("%s: %+v", text, found)
 		}
 	}
+	const synced = "timed out waiting for dependency graph builder sync during GC sync (attempt 12)"
+	if found := Parse("E1 garbagecollector.go:228] " + synced); len(found) != 1 || found[0].Detail != synced {
+		t.Errorf("%+v", found)
+	}
 	const words = "no"
 	for _, message := range []string{
 		`HTTP response body: {"kind":"Status","apiVersion":"v1","status":"Failure","message":"admission webhook \"w.example.com\" denied the request: no","code":400}`,

@@ -194,11 +194,11 @@ var patterns = func() []sought {
 		{regexp.MustCompile(`failed to connect to webhook "([^"]+)" via service "([^"]+)"(?: with caBundle set automatically from kube-root-ca\.crt)?:`), func(c *APIServerError, groups []string) {
 			c.Webhook, c.URL = groups[1], "https://"+groups[2]
 		}, callCauses, causeOther},
-		{regexp.MustCompile(`Internal error occurred: error resolving resource`), whole, nil, causeUnserved},
+		{regexp.MustCompile(`Internal error occurred: error resolving resource ?`), whole, nil, causeUnserved},
 		{regexp.MustCompile(`garbage controller monitor not yet synced: ([^/ ]+)/\w+, Resource=(\w+)`), func(c *APIServerError, groups []string) {
 			c.Object, c.Detail = "crd "+groups[2]+"."+groups[1], groups[0]
 		}, nil, "unlisted-objects"},
-		{regexp.MustCompile(`unable to sync caches for (?:garbage collector|resource quota)|timed out waiting for (?:dependency graph builder|quota monitor) sync`), whole, nil, "unlisted-objects"},
+		{regexp.MustCompile(`unable to sync caches for (?:garbage collector|resource quota) ?|timed out waiting for (?:dependency graph builder|quota monitor) sync ?`), whole, nil, "unlisted-objects"},
 		{regexp.MustCompile(`[Tt]he conversion webhook CABundle is invalid|InvalidCABundle`), whole, nil, "ca-bundle-invalid"},
 		{regexp.MustCompile(`invalid certificate detected connecting to "([^"]+)":`), func(c *APIServerError, groups []string) {
 			c.URL, c.Detail = "https://"+groups[1], groups[0]+" "+c.Detail
