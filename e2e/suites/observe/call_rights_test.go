@@ -56,6 +56,7 @@ func TestCallRights(t *testing.T) {
 		"the creation":              {"create", "create", configMap, 0, []string{"add /metadata/annotations", "403", `cannot create resource "configmaps"`}},
 		"the proxy and the apply":   {"proxy create", "apply", configMap, 0, []string{"needs create on services/proxy", "403", `cannot patch resource "configmaps"`}},
 		"the object of an update":   {"get", "update", configMap, 1, []string{"reading the object", `cannot get resource "configmaps"`}},
+		"a name":                    {"", "update", strings.Replace(configMap, `"name"`, `"generateName"`, 1), 2, []string{"--call: the object must have a name to update"}},
 		"the registrations":         {"registrations", "create", configMap, 1, []string{"not all mutatingwebhookconfigurations, validatingwebhookconfigurations and admission policies were read", "cannot read", "201 let pass"}},
 		"the namespaces":            {"core", "create", configMap, 1, []string{"cannot read namespaces", "201 let pass"}},
 		"the creation, of a schema": {"create crds", "create", box, 1, []string{"add /metadata/annotations", `cannot create resource "boxes"`, `cannot get resource "customresourcedefinitions"`}},
