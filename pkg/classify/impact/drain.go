@@ -126,10 +126,11 @@ func unguarded(g inventory.Guard) string {
 	return fmt.Sprintf("PodDisruptionBudget %s (%s) lets them go", g.Budgets[0].Key, g.Budgets[0])
 }
 
-// AskedOfEviction is a webhook or policy that the evictions of a drain meet, and may be
-// refused by.
+// AskedOfEviction is a webhook or policy that the evictions of a drain meet, or the deletions that
+// kubelets make then, and that may refuse them.
 type AskedOfEviction struct {
 	inventory.Ref
+	Deletion bool     `json:"deletion,omitempty" jsonschema:"Deletion says that it is asked about the deletion of the Pods, which the kubelet makes once they have ended."`
 	Pods     []string `json:"pods" jsonschema:"Pods are some of those on the nodes whose eviction it is asked about, OfPods counts all."`
 	OfPods   int      `json:"ofPods"`
 	Maybe    bool     `json:"maybe,omitempty" jsonschema:"Maybe says that selectors or conditions decide whether it is asked."`
@@ -155,6 +156,10 @@ func (a AskedOfEviction) String() string {
 	if more := a.OfPods - len(a.Pods); more > 0 {
 		pods += fmt.Sprintf(" and %d more", more)
 	}
+	if a.Deletion {
+		return fmt.Sprintf("%s %s about the deletion of %s, which the kubelet makes once it has ended; a refusal leaves it Terminating, and kubectl drain waits for it",
+			Named(a.Ref), asks, pods)
+	}
 	out := fmt.Sprintf("%s %s about the eviction of %s; a refusal ends kubectl drain with `error when evicting pods/%q -n %q: %s`, which tries again after 429 alone",
 		Named(a.Ref), asks, pods, name, namespace, denied)
 	if a.WhenDown != "" {
@@ -170,6 +175,7 @@ const maxNamed = 100
 // the Snapshot. Pods of one namespace meet the same: an eviction has no labels.
 func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 	pods := map[inventory.Key][]string{} // by namespace, and by name where that of the Pod is known
+	labels := map[inventory.Key]map[string]string{}
 	for i := range r.Snapshot.Workloads {
 		w := &r.Snapshot.Workloads[i]
 		leaves := slices.ContainsFunc(w.Nodes, func(node string) bool { return slices.Contains(c.Nodes, node) })
@@ -177,15 +183,17 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 			key := inventory.Key{Namespace: w.Namespace}
 			if w.Kind == "Pod" && len(pods) < maxNamed {
 				key = w.Key
+				labels[key] = w.PodLabels
 			}
 			pods[key] = append(pods[key], w.Key.String())
 		}
 	}
 	out := []AskedOfEviction{}
-	add := func(ref inventory.Ref, match admission.Match, key inventory.Key, down string) {
-		i := slices.IndexFunc(out, func(a AskedOfEviction) bool { return a.Ref == ref })
+	add := func(asked AskedOfEviction, match admission.Match, key inventory.Key) {
+		i := slices.IndexFunc(out, func(a AskedOfEviction) bool { return a.Ref == asked.Ref && a.Deletion == asked.Deletion })
 		if i < 0 {
-			i, out = len(out), append(out, AskedOfEviction{Ref: ref, Maybe: true, WhenDown: down})
+			i, out = len(out), append(out, asked)
+			out[i].Maybe = true
 		}
 		a := &out[i]
 		a.Maybe = a.Maybe && match == admission.Maybe
@@ -196,16 +204,16 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 			}
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(pods), inventory.Key.Compare) {
-		request, err := r.Matcher.OpenRequest(admission.Create, inventory.Resource{Name: "pods", Subresource: "eviction"},
-			admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled})
+	ask := func(op admission.Operation, subresource string, subject admission.Subject) {
+		key := inventory.Key{Namespace: subject.Namespace, Name: subject.Name}
+		request, err := r.Matcher.OpenRequest(op, inventory.Resource{Name: "pods", Subresource: subresource}, subject)
 		if err != nil { // not served
-			continue
+			return
 		}
-		chain := r.Matcher.Chain(request)
+		chain, deletes := r.Matcher.Chain(request), op == admission.Delete
 		for _, s := range chain.Policies {
 			if s.Policy.Type == inventory.ValidatingPolicy && s.Policy.Denies() {
-				add(s.Policy.Ref, s.Match, key, "")
+				add(AskedOfEviction{Ref: s.Policy.Ref, Deletion: deletes}, s.Match, key)
 			}
 		}
 		for _, s := range chain.Steps {
@@ -213,8 +221,15 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 			if s.Webhook.FailsClosed() {
 				down = "evictions are refused (failurePolicy Fail)"
 			}
-			add(s.Webhook.Ref, s.Match, key, down)
+			if deletes {
+				down = ""
+			}
+			add(AskedOfEviction{Ref: s.Webhook.Ref, Deletion: deletes, WhenDown: down}, s.Match, key)
 		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(pods), inventory.Key.Compare) {
+		ask(admission.Create, "eviction", admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled})
+		ask(admission.Delete, "", admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: labels[key]})
 	}
 	return out
 }
