@@ -215,8 +215,8 @@ var sameNodeService = &Check{
 	Find: func(p *Profile) []Problem {
 		service := p.Snapshot.Services[p.State.Service.Key]
 		routed := p.Snapshot.Routing == inventory.RoutingEndpoints // which asks no cluster IP
-		if !service.SameNode || routed || p.Platform || p.State.Fault != inventory.Sound || len(p.Snapshot.Nodes) == 1 ||
-			onEachNode(p.Snapshot, service) {
+		if !service.SameNode || routed || p.Platform || p.State.Fault != inventory.Sound ||
+			len(p.Snapshot.Nodes) == 1 || onEachNode(p.Snapshot, service) {
 			return nil
 		}
 		severity, consequence := consequences(p)
@@ -236,7 +236,8 @@ var sameNodeService = &Check{
 // onEachNode reports whether each node of the cluster has a ready endpoint.
 func onEachNode(s *inventory.Snapshot, service inventory.Service) bool {
 	lacks := func(node string) bool {
-		return !slices.ContainsFunc(service.Endpoints, func(e inventory.Endpoint) bool { return e.Ready && e.Node == node })
+		return !slices.ContainsFunc(service.Endpoints,
+			func(e inventory.Endpoint) bool { return e.Ready && e.Node == node })
 	}
 	return len(s.Nodes) > 0 && !slices.ContainsFunc(s.Nodes, lacks)
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -228,15 +229,36 @@ func (s *Snapshot) uncheckedResources() []string {
 	params := lackList{noun: "param kind", prefix: "CustomResourceDefinition of ", follows: "whether there are such params"}
 	if len(s.CRDs) > 0 { // else no CRD is there at all, which is reported
 		for _, served := range s.presumed() {
-			resources.add(served.Name + "." + served.Group)
+			likely := s.likelyCRD(served.Group, served.Name, func(crd *CRD) string { return crd.Resource.Name })
+			resources.add(served.Name + "." + served.Group + likely)
 		}
 	}
 	for _, p := range s.Policies {
 		if kind := p.ParamKind; kind != nil && !s.hasKind(kind) {
-			params.add(kind.APIVersion + " " + kind.Kind)
+			group, _, _ := strings.Cut(kind.APIVersion, "/")
+			likely := s.likelyCRD(group, kind.Kind, func(crd *CRD) string { return crd.CustomKind })
+			params.add(kind.APIVersion + " " + kind.Kind + likely)
 		}
 	}
 	return slices.Concat(resources.sentences(), params.sentences())
+}
+
+// likelyCRD is the CRD that a group and name mean where one of the two is misspelt, in words.
+func (s *Snapshot) likelyCRD(group, name string, named func(*CRD) string) string {
+	var names, groups []string
+	for _, crd := range s.CRDs {
+		if crd.Resource.Group == group {
+			names = append(names, named(crd))
+		}
+		if named(crd) == name {
+			groups = append(groups, crd.Resource.Group)
+		}
+	}
+	likelyName, likelyGroup := cmp.Or(LikelyName(name, names), name), cmp.Or(LikelyName(group, groups), group)
+	if likelyName == name && likelyGroup == group {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s of %s?)", likelyName, likelyGroup)
 }
 
 func (s *Snapshot) hasKind(kind *admissionv1.ParamKind) bool {

@@ -189,10 +189,11 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 		}
 	}
 	out := []AskedOfEviction{}
-	add := func(asked AskedOfEviction, match admission.Match, key inventory.Key) {
-		i := slices.IndexFunc(out, func(a AskedOfEviction) bool { return a.Ref == asked.Ref && a.Deletion == asked.Deletion })
+	add := func(one AskedOfEviction, match admission.Match, key inventory.Key) {
+		i := slices.IndexFunc(out,
+			func(a AskedOfEviction) bool { return a.Ref == one.Ref && a.Deletion == one.Deletion })
 		if i < 0 {
-			i, out = len(out), append(out, asked)
+			i, out = len(out), append(out, one)
 			out[i].Maybe = true
 		}
 		a := &out[i]
@@ -228,8 +229,10 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(pods), inventory.Key.Compare) {
-		ask(admission.Create, "eviction", admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled})
-		ask(admission.Delete, "", admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: labels[key]})
+		subject := admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled}
+		ask(admission.Create, "eviction", subject)
+		subject.Labels = labels[key]
+		ask(admission.Delete, "", subject)
 	}
 	return out
 }

@@ -187,7 +187,7 @@ func TestEvictions(t *testing.T) {
 		"another namespace":   {"w1", fmt.Sprintf(hook, "CREATE", "pods/eviction", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}"), ""},
 		"labels of the Pod":   {"w1", fmt.Sprintf(hook, "CREATE", "pods/eviction", "objectSelector: {matchLabels: {app: db}}"), ""},
 		"by a pattern":        {"w1", fmt.Sprintf(hook, "'*'", "pods/*", "failurePolicy: Fail"), "evictions are refused (failurePolicy Fail)"},
-		"deletions of Pods":   {"w1", fmt.Sprintf(hook, "DELETE", "pods", "failurePolicy: Fail"), ""}, // the registry asks no admission again
+		"deletions of Pods":   {"w1", fmt.Sprintf(hook, "DELETE", "pods", "failurePolicy: Fail"), "is asked about the deletion of queue/db-0"}, // by the kubelet's request
 		"their own kind":      {"w1", strings.Replace(fmt.Sprintf(hook, "CREATE", "evictions", "failurePolicy: Fail"), "apiGroups: ['']", "apiGroups: [policy]", 1), ""},
 		"another group":       {"w1", strings.Replace(fmt.Sprintf(hook, "CREATE", "pods/eviction", "failurePolicy: Fail"), "apiGroups: ['']", "apiGroups: [policy]", 1), ""},
 		"a mutating one":      {"w1", strings.Replace(fmt.Sprintf(hook, "CREATE", "pods/eviction", "failurePolicy: Fail"), "Validating", "Mutating", 1), "evictions are refused (failurePolicy Fail)"},

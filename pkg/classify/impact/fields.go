@@ -203,8 +203,8 @@ func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.Rev
 func crdVersionsText(w *inventory.Webhook) string {
 	served := w.CRD.ServedVersions()
 	out := fmt.Sprintf("%s, stored in %s", some(served), w.CRD.StorageVersion)
-	if kept := difference(w.CRD.VersionNames(), served); len(kept) > 0 {
-		out += fmt.Sprintf(", with %s not served", some(kept))
+	if others := difference(w.CRD.VersionNames(), served); len(others) > 0 {
+		out += fmt.Sprintf(", with %s not served", some(others))
 	}
 	return out
 }
