@@ -433,7 +433,7 @@ func comparePair(t *testing.T, m pairMaker) {
 				return strings.HasPrefix(line.Text, fmt.Sprintf("%s: %s: ", f.Severity, f.Check)) && strings.Contains(line.Text, f.Name) &&
 					(strings.HasSuffix(line.Text, " "+f.Message) || strings.HasSuffix(line.Text, "…"))
 			}
-			if line.Severity != 0 && !slices.ContainsFunc(want.Resolved, says) {
+			if line.Severity != 0 && !strings.Contains(line.Text, "install-order: ") && !slices.ContainsFunc(want.Resolved, says) {
 				t.Errorf("run records as resolved: %s, diff %v", line.Text, want.Resolved)
 			}
 		}
