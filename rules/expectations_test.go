@@ -667,6 +667,11 @@ var expectations = []expectation{
 	{"patches that do not apply refuse everything", "WebhookFailingClosed", pages("apiserver_internal_error"), 1, 1, 50, 60, 70, 150, 150},
 	{"matchConditions that fail on one API server after the other", "WebhookFailingClosed", inTurn(), 1, 1, 50, 60, 85, 150, 150},
 	{"three calls fail, and scrapes in 4 of 10 minutes", "WebhookAllCallsFailing", gapped(neverCalledBefore()), 1, 1, 10, 90, 112, 145, 145},
+	{"each second minute a slow call, for twelve, then seven quick ones in five", "WebhookSlow", slowly(1, then(oneIn(2), 72, seven), duringMinutes(60, 72, oneIn(2))), 1, 1, 50, 181, 0, 0, 180},
+	{"each second minute a slow call, for twelve, then seven quick ones in five, of two operations", "WebhookSlow", ofTwoOperations(slowly(1, then(oneIn(2), 72, seven), duringMinutes(60, 72, oneIn(2)))), 1, 1, 50, 181, 0, 0, 180},
+	{"all calls are slow for twelve minutes", "WebhookSlow", slowFor(60, 72), 1, 1, 50, 181, 0, 0, 180},
+	{"a backend that stays down is called each ten minutes", "WebhookFailingClosed", append(partly(oneIn(10), duringMinutes(60, 1000, oneIn(10))), findingIn(60, 1000)[0]), 1, 1, 50, 60, 140, 240, 240},
+	{"a minute in which a thousand calls fail, then four in a hundred", "WebhookFailingClosed", partly(then(oneIn(5), 60, then(often(1000), 61, often(20))), duringMinutes(60, 1000, then(often(1000), 61, func(m int) int { return 4 * oneIn(5)(m) }))), 1, 1, 50, 301, 0, 0, 300},
 	{"a webhook that is slow in clumps", "WebhookSlow", clumpy(), 1, 1, 50, 60, 120, 240, 240},
 	{"refusals after idle hours, for as long as they last", "WebhookRejectionsHigh", idleThenRefusing(), 1, 1, 440, 450, 490, 700, 700},
 	{"a hundred calls once a night, all fail", "WebhookAllCallsFailing", nightly(), 1, 1, 80, 90, 110, 145, 200},
@@ -1117,6 +1122,20 @@ func findingIn(begin, before int) []trace {
 	return []trace{finding.except(0, begin, "_").except(before, 1000, "stale"), info, reach, seesAll}
 }
 
+// ofTwoOperations halves calls between two operations.
+func ofTwoOperations(traces []trace) []trace {
+	var out []trace
+	for _, t := range traces {
+		if !strings.Contains(t.series, `operation="CREATE"`) {
+			out = append(out, t)
+			continue
+		}
+		half := t.slower(2)
+		out = append(out, half, half.renamed("CREATE", "UPDATE"))
+	}
+	return out
+}
+
 // A silence is when an alert that has fired must fire no more, in minutes.
 type silence struct {
 	name, alert string
@@ -1146,6 +1165,8 @@ var silences = []silence{
 	{"many calls are answered after three outages", "WebhookFailingClosed", partly(then(often(60), 118, often(2000)), duringMinutes(0, 118, inSpells(8, 60, 0))), 118, 128, 160},
 	{"six quick calls in half an hour", "WebhookSlow", slowly(1, then(oneIn(10), 180, oneIn(5)), duringMinutes(60, 180, oneIn(10))), 179, 225, 250},
 	{"thirty quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(6)), duringMinutes(60, 180, oneIn(10))), 179, 195, 206},
+	{"six quick calls in half an hour, of two operations", "WebhookSlow", ofTwoOperations(slowly(1, then(oneIn(10), 180, oneIn(5)), duringMinutes(60, 180, oneIn(10)))), 179, 225, 250},
+	{"thirty quick calls in five minutes, of two operations", "WebhookSlow", ofTwoOperations(slowly(1, then(oneIn(10), 180, often(6)), duringMinutes(60, 180, oneIn(10)))), 179, 195, 206},
 	{"a policy that refused fifteen requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 15, 60, 70, 80)[:1], 90, 125, 200},
 	{"a policy that let fifteen requests pass three times", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(15, 60, 75, 90))(m) })}, 95, 140, 200},
 	{"a backend that is called each two minutes is up after its fourth spell", "WebhookFailingClosed", append(partly(oneIn(2), func(m int) int { return oneIn(2)(m) * inSpells(8, 1, 0)(m) }), foundInSpells), 142, 152, 159},
