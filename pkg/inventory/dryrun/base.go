@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage/names"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // base is the object as the first webhook gets it: as it is sent, with the defaults of the

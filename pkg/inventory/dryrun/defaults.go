@@ -169,7 +169,8 @@ func fill(v, values reflect.Value) {
 	}
 }
 
-// setComputed sets the defaults that other fields say. Source: as of the rules.
+// setComputed sets the defaults that follow from other fields. Source: SetDefaults_… in
+// k8s.io/kubernetes/pkg/apis, as of defaults.yaml.
 func setComputed(v any) {
 	switch o := v.(type) {
 	case *corev1.Container:
